@@ -1,11 +1,10 @@
 """The run `infer`: generates a response for every row of a task or a file.
 
-The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a
-killed run resumes, and which several processes share (`faith_jax.runs.shards`). Each of them
-responds to shards of its own, with the whole model on its own devices. A model that is split over
-the devices of several processes is theirs together: they respond to the same shard, and process 0
-writes. Several checkpoints may respond to the same rows, each in a folder of its own; one file
-joins all rows.
+The output folder appears whole or not at all: rows are collected in `<output>.partial`, from which
+a killed run resumes, and which several processes share (`faith_jax.runs.shards`). Each process
+responds to its own shards, with the whole model on its own devices. If a model is split over the
+devices of several processes, they all respond to the same shard, and process 0 writes. Several
+checkpoints may respond to the same rows, each in its own folder; one file joins all rows.
 """
 
 import dataclasses
@@ -68,8 +67,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-# Rows are decoded, and written, in windows of so many batches. The longest inputs of a window come
-# first, and rows that have ended give their places to the next ones.
+# The number of batches that are decoded and written together. The longest inputs of such a window
+# come first, and a finished row gives its place in the batch to the next one.
 WINDOW = 16
 _MADE, _TFDS = "made", "tfds"
 _NONE = -1
@@ -81,15 +80,15 @@ class Models:
     """The models that respond.
 
     Attributes:
-      checkpoint_path: a checkpoint of any form; or several by the names of their systems, or lists
-        of them, such as trainings with other seeds. Rows then have the field `system`, and of lists
-        also `replicate`, the number.
-      model: a module in place of the checkpoint's, with the same dimensions.
-      system: of a single checkpoint, the rows' field `system`; "" = none.
-      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter
-        and multiplies in 8 bits, see `faith_jax.models.quantization`.
+      checkpoint_path: a checkpoint of any form; or a mapping from names of systems to checkpoints,
+        or to lists of them, such as trainings with different seeds. With a mapping, rows have the
+        field `system`, and with lists also `replicate`, the number within the list.
+      model: a module to use instead of the checkpoint's, with the same dimensions.
+      system: for a single checkpoint, the rows' field `system`; "" = no such field.
+      params_dtype: of the parameters in memory: "bfloat16" takes half the memory; "int8" takes a
+        quarter and multiplies in 8 bits, see `faith_jax.models.quantization`.
       partitioner_for: makes the mesh for the model's config.
-      vocabulary: default: what the checkpoint carries, or else "english_4096".
+      vocabulary: default: the one that the checkpoint carries, or else "english_4096".
     """
 
     checkpoint_path: str | Mapping[str, str | Sequence[str]]
@@ -105,10 +104,10 @@ class InputFile:
     """A file of rows to respond to.
 
     Attributes:
-      path: of a JSONL, CSV or TSV file, also packed, see `read_input_file`.
-      knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or the
-        name of an embedded sample.
-      arguments_per_side: how many arguments are drawn for such a row.
+      path: a JSONL, CSV or TSV file, possibly compressed, see `read_input_file`.
+      knowledge: the source of arguments for rows that have only a query: a folder of the raw NPOV
+        format, or the name of an embedded sample.
+      arguments_per_side: how many arguments are drawn for a row that has only a query.
       max_length: tokens of an input, the end token included.
     """
 
@@ -123,9 +122,9 @@ class Output:
     """Where responses are written, and how.
 
     Attributes:
-      folder: a new or empty folder, or one with the responses of the same run, which is kept. Of
-        several checkpoints it has `predictions.jsonl` of all and the folder SYSTEM, or
-        SYSTEM/REPLICATE, of each.
+      folder: a new or empty folder, or one with the responses of the same run, which is kept. With
+        several checkpoints, it has one `predictions.jsonl` for all of them, and a folder SYSTEM,
+        or SYSTEM/REPLICATE, for each.
       formats: "jsonl", "tfds" or both.
       shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
     """
@@ -153,34 +152,34 @@ def infer(
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
-    Each output row has `id`; the row's other fields, such as the arguments; `inputs`, as the model
-    saw them before cutting; `prediction` (see `task_rows` and `read_input_file`); `log_prob`,
-    natural, the sum over the prediction's tokens, the end token included, at temperature 1;
-    `num_tokens` of the prediction; `finished`, whether it ends with an end token of the model, and
-    not at the maximum length; `inputs_cut_tokens`, and of these `inputs_cut_knowledge`,
-    `inputs_cut_history` and `inputs_cut_response`; and `target`, the gold response, where it is
-    known. With `decoding.num_return` above 1 these are of the best response, and `predictions`
-    lists all of them, each with its `score`, by which a search ranks them.
+    Each output row has `id`; the row's other fields, such as the arguments; `inputs`, the model's
+    input before cutting; `prediction` (see `task_rows` and `read_input_file`); `log_prob`, the
+    natural log probability at temperature 1, summed over the prediction's tokens and the end token;
+    `num_tokens` of the prediction; `finished`, whether it ends with an end token of the model
+    rather than at the maximum length; `inputs_cut_tokens`, and how they are distributed over
+    `inputs_cut_knowledge`, `inputs_cut_history` and `inputs_cut_response`; and `target`, the gold
+    response, where it is known. With `decoding.num_return` above 1, these fields describe the best
+    response, and `predictions` lists all responses, each with the `score` that ranks it.
 
     Args:
-      models: that respond, each to all rows.
+      models: the models; each responds to all rows.
       output: where responses are written.
       dataset: the task and split to respond to.
-      file: or a file of rows.
+      file: a file of rows, instead of `dataset`.
       decoding: default: greedy, 64 tokens.
-      batch_size: rows decoded at once; one that has ended gives its place to the next.
-      seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
-      cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
-      control_tokens: in front of inputs without any, one of each kind
-        (`datasets.augmentation.control_tokens`); None = of each model those that it was trained
-        with, see `as_trained.control_tokens`.
-      limit: only the first rows; 0 = all.
-      restart: discard what a stopped run with other settings has made.
-      dry_run: only report what the model would read, also to OUTPUT.preflight.json.
-      joins_only: only join what other processes have made.
+      batch_size: rows decoded at once; a finished row gives its place to the next.
+      seed: for sampling (a replicate adds its number) and for the choice of arguments.
+      cut_policy: which part of an input that is too long is cut, see `faith_jax.core.cutting`.
+      control_tokens: put in front of inputs that have none, one of each kind
+        (`datasets.augmentation.control_tokens`); None = for each model, the tokens that it was
+        trained with, see `as_trained.control_tokens`.
+      limit: respond only to this many first rows; 0 = all.
+      restart: discard the rows of a stopped run with other settings.
+      dry_run: only report what the model would read, also in OUTPUT.preflight.json.
+      joins_only: only join the shards that other processes have computed.
 
     Returns:
-      The output folder; while other processes compute some of it, it is not there yet.
+      The output folder. It does not exist yet while other processes still compute some shards.
     """
     formats = _list_formats(output.formats)
     check_policy(cut_policy)
@@ -211,7 +210,7 @@ def infer(
             if jax.process_index() == 0:
                 preflight.tell(report, preflight.beside(folder), dry_run=True)
             return folder
-        run = {  # what must be the same for a stopped run to resume
+        run = {  # all of this must be the same for a stopped run to resume
             "checkpoint": checkpoint_digest(system.checkpoint),
             "tokenizer": fingerprint_of(tokenizer),
             "decoding": dataclasses.asdict(decoding),
@@ -262,7 +261,7 @@ def _list_formats(formats: Sequence[str]) -> Sequence[str]:
 
 
 def first_responses(output: pathlib.Path) -> Iterator[str]:
-    """Yields the first responses in the JSONL of an output, if it has one, as lines `id: text`."""
+    """Yields the first responses of an output as lines `id: text`, if it has a JSONL file."""
     if jax.process_index() == 0 and (output / PREDICTIONS).is_file():
         for row in itertools.islice(read_jsonl(output / PREDICTIONS), 3):
             text = " ".join(row.fields["prediction"].split())
@@ -274,7 +273,7 @@ class _Source(NamedTuple):
 
     name: str
     split: str  # of the task; "rows" of a file
-    setting: str  # the macro of `max_length`
+    setting: str  # the gin macro that sets `max_length`
     max_length: int  # tokens of an input, the end token included
     cut_policy: str
     read: Callable[[Place], Iterator[InputRow]]
@@ -325,7 +324,7 @@ def _source_of(
 
 
 def _plan_shards(source: _Source, limit: int, shards: int) -> dict[str, Any]:
-    """Reads all rows once: bad ones are found before anything is decoded."""
+    """Reads all rows once, so that bad rows are found before anything is decoded."""
     fields = FieldKinds()
     rows = itertools.islice(source.read((0, 0)), limit or None)
     planned = split(fields.of(rows), shards)
@@ -337,18 +336,18 @@ def _plan_shards(source: _Source, limit: int, shards: int) -> dict[str, Any]:
 
 
 class _System(NamedTuple):
-    """A checkpoint, where its responses go, and what its rows say of it."""
+    """A checkpoint, the folder of its responses, and the fields that name it in their rows."""
 
     checkpoint: str
     output: pathlib.Path
     fields: Mapping[str, str]
-    prefix: str = ""  # of inputs: control tokens
-    first_tokens: tuple[str, ...] = ()  # with which an input begins that has its own
+    prefix: str = ""  # control tokens, put in front of inputs
+    first_tokens: tuple[str, ...] = ()  # an input that starts with one has its own control tokens
 
     def with_pinned_step(self, note: Mapping[str, Any]) -> "_System":
-        """Returns this with the step of its checkpoint that a stopped run noted, or that is there.
+        """Returns a copy whose checkpoint names its step: as a stopped run noted it, or the newest.
 
-        A training may write further steps meanwhile.
+        Without this, a training that is still running could change which step is read.
         """
 
         def step() -> int:
@@ -361,7 +360,7 @@ class _System(NamedTuple):
         return self._replace(checkpoint=str(pin_step(self.checkpoint, number)))
 
     def with_control_tokens(self, tokens: Sequence[str], extra_ids: int) -> "_System":
-        """Returns this with control tokens, as a vocabulary with so many extra ids writes them."""
+        """Returns a copy with control tokens, as a vocabulary with `extra_ids` ids writes them."""
         check_control_tokens(tokens)
         texts = extra_id_texts(extra_ids)
         prefix = "".join(f"{texts.get(token, token)} " for token in tokens)
@@ -369,7 +368,7 @@ class _System(NamedTuple):
         return self._replace(prefix=prefix, first_tokens=first_tokens)
 
     def row(self, row: InputRow) -> InputRow:
-        """Returns a row with these fields, and with the prefix of its inputs."""
+        """Returns a row with the system's fields, and with the prefix in front of its inputs."""
         fields = {**row.fields, **self.fields}
 
         def add_prefix(inputs: str) -> str:
@@ -410,7 +409,7 @@ def _open_job(
     restart: bool,
     joins_only: bool,
 ) -> Job:
-    """Begins or resumes a run; of several processes, the first one plans it."""
+    """Begins or resumes a run; with several processes, the first one plans it."""
     seen = stamp(source.files)
 
     def is_finished() -> bool:
@@ -444,8 +443,8 @@ class _Responder(NamedTuple):
     decoder: BatchDecoder
     params: PyTree
     window: int  # rows
-    num_return: int  # responses to a row; where so many do not exist, it has fewer
-    together: bool  # with the other processes of the run
+    num_return: int  # responses to a row, which has fewer if not that many exist
+    together: bool  # whether all processes of the run compute each shard together
 
     @classmethod
     def load(
@@ -477,9 +476,9 @@ class _Responder(NamedTuple):
         return cls(system, source, *prepared, WINDOW * batch_size, decoding.num_return, together)
 
     def respond(self, job: Job, formats: Sequence[str]) -> None:
-        """Responds to the shards that no other process has."""
-        unknown = UnknownTokens()  # of the rows that this process has read
-        is_reported = False  # whether all rows are, with what is unknown of them
+        """Responds to the shards that no other process has taken."""
+        unknown = UnknownTokens()  # in the rows that this process has read
+        is_reported = False  # whether a report has covered all rows, with their unknown tokens
         for shard, writes, done in processes.take_shards(job, self.together, self.window):
             if shard.number == 0 and writes:
                 parsed = map(self.system.row, shard.read(self.source.read, self.source.name))
@@ -533,7 +532,7 @@ def _output_row(
     vocabulary: Any,
     num_return: int,
 ) -> dict[str, Any]:
-    """Returns a row of the output; with several responses, it has all of them in `predictions`."""
+    """Returns a row of the output; `predictions` lists the responses if there may be several."""
     responses = [
         {
             "prediction": row.postprocess(vocabulary.decode([int(t) for t in decoded.tokens])),
@@ -546,7 +545,7 @@ def _output_row(
     written = {"id": row.id, **row.fields, "inputs": row.inputs} | responses[0]
     written["inputs_cut_tokens"] = sum(cut.values())
     written |= {f"inputs_cut_{part}": by_name(cut).get(part, 0) for part in _PARTS}
-    if row.target is not None:  # score takes an empty text for a reference
+    if row.target is not None:  # `score` would take an empty text for a reference
         written["target"] = row.target
     if num_return > 1:
         scored = zip(responses, decoded_rows, strict=True)
@@ -557,9 +556,9 @@ def _output_row(
 
 
 def _data_set(job: Job, source: _Source, of_system: Mapping[str, str], shard: Shard) -> "DataSet":
-    """Returns the TFDS data set of all shards, with the fields that all rows have of one kind.
+    """Returns the TFDS data set of all shards, with the fields that have one kind in all rows.
 
-    `of_system` are the fields that say which system responds; `shard` is any of them.
+    `of_system` are the fields that name the system; `shard` may be any of the shards.
     """
     from faith_jax.export import tfds
 
@@ -577,7 +576,7 @@ def _write_output(
     source: _Source,
     run: Mapping[str, Any],
 ) -> None:
-    """Turns the rows into the output, which appears whole."""
+    """Builds the output from the rows, and moves it into place as a whole."""
     folder = make_output_folder(job.folder / _MADE, "INFER_OUTPUT_DIR")
     if "jsonl" in formats:
         with atomic_file(folder / PREDICTIONS) as beside:

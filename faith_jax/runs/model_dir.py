@@ -1,8 +1,8 @@
-"""MODEL_DIR: what a run finds there, and what it keeps there beside its checkpoints.
+"""MODEL_DIR: checks its contents before a run, and keeps the run's files beside its checkpoints.
 
-A folder holds nothing, this run, which is resumed, or another, which is left alone. It keeps the
-model's description, the vocabulary, the config in force, the starts of soft prompts and the
-metrics.
+The folder is empty, or holds this run, which is then resumed, or another run, which is an error. A
+run keeps there the model's description, the vocabulary, the config in force, the initial values of
+soft prompts and the metrics.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ logger = logging.getLogger("faith_jax")
 PROMPT_START = "prompt_start.safetensors"
 Starts = dict[str, NDArray[np.float32]]
 
-# Arguments of `train` that do not decide what is trained, and may change when a run is resumed.
+# Arguments of `train` that do not affect the result, and may change when a run is resumed.
 _FREE = (
     "evaluation",
     "output.log_period",
@@ -64,23 +64,23 @@ _FREE = (
     "output.keep_best",
     "partitioner_for",
     "optimization.num_microbatches",
-    "optimization.learning_rate",  # as it is logged; the optimizer has its own
+    "optimization.learning_rate",  # only logged; the optimizer has its own
     "dataset.module",
 )
-# Those that say where something is: what is there is compared, not its path.
+# Arguments that are paths: the contents are compared, not the path.
 _PLACES = ("output.model_dir", "start.initial_checkpoint_path", "start.vocabulary", "model")
-# Of a model's config: how it is computed, not what.
+# Fields of a model's config that change how it is computed, but not the result.
 _FORMS = ("remat_policy", "attention_block_length", "attention_kernel")
-_SCAN_LAYERS = "scan_layers"  # a form too, where the checkpoints of a run contain no layers
+_SCAN_LAYERS = "scan_layers"  # belongs to `_FORMS` if a run's checkpoints contain no layers
 _INITIAL = "initial_checkpoint"
 
 
 @contextlib.contextmanager
 def own_folder(path: str) -> Iterator[pathlib.Path]:
-    """Makes MODEL_DIR, see `make_folder`, and holds the only right to write there.
+    """Makes MODEL_DIR, see `make_folder`, and locks it against other runs.
 
-    The processes of a run share this right. Where the folder is new, an error before the run is
-    described removes it again.
+    The processes of a run share the lock. A new folder is removed again after an error that occurs
+    before the run is described.
     """
     was_there = path_of(path).exists()
     folder = make_folder(path)
@@ -116,10 +116,10 @@ def make_folder(path: str, setting: str = "MODEL_DIR") -> pathlib.Path:
 
 
 def pin_start(folder: pathlib.Path, initial: str) -> str:
-    """Returns the path of what a run starts from, which of a MODEL_DIR is a step.
+    """Returns the path of the checkpoint that a run starts from; of a MODEL_DIR, one of its steps.
 
-    A run that is resumed in its folder has the step that it began with, though its base may have
-    been trained on and have another best step by now. `check_former_run` compares what is there.
+    A resumed run keeps the step that it began with, even if its base has been trained further and
+    now has another best step. `check_former_run` compares the contents.
     """
     opened = opened_path(initial)
     if newest_step(folder) is None or not (folder / MODEL_JSON).exists():
@@ -129,7 +129,7 @@ def pin_start(folder: pathlib.Path, initial: str) -> str:
     began, steps = path_of(origin.get("path", opened)), path_of(initial).absolute()
     if steps.name in (BEST, NEWEST) and not steps.exists():
         steps = steps.parent
-    # A step that is given by its own name is compared as it is.
+    # A step that is named explicitly is used as it is.
     names_many = steps in path_of(opened).parents
     if not names_many or began.parent != path_of(opened).parent or not began.is_dir():
         return opened
@@ -147,12 +147,12 @@ def check_former_run(
 ) -> list[SettingDifference]:
     """Checks that MODEL_DIR holds no other run than the one that begins or resumes.
 
-    Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint (None =
-    random parameters), or its being frozen in part, is an error. A run without a checkpoint begins
-    anew, with any settings. The folder need not exist and is not modified.
+    It is an error if the data, objective, optimizer, model, seed, vocabulary or initial checkpoint
+    (None = random parameters) differ, or whether a part of it is frozen. A run that has no
+    checkpoint yet begins anew, with any settings. The folder need not exist and is not modified.
 
     Returns:
-      The settings that may change, and have; see `log_changes`.
+      The settings that have changed and are allowed to; see `log_changes`.
     """
     free: list[SettingDifference] = []
     if not (folder / MODEL_JSON).exists():
@@ -171,7 +171,7 @@ def check_former_run(
             d
             for d in changed
             if _is_within(d, (*_FREE, TRAIN_STEPS))
-            # A schedule that ends where training does.
+            # A schedule may move its end together with the end of training.
             or (_ends_schedule(d) and (d.before, d.now) in steps)
         ]
         old, new = described.config.to_dict(), config.to_dict()
@@ -196,7 +196,7 @@ def check_former_run(
                 f"MODEL_DIR = {str(folder)!r} holds another run: {'; '.join(changes)}. Choose "
                 "another MODEL_DIR, or remove this one."
             )
-    # The vocabulary is whole where model.json, which is written after it, exists.
+    # model.json is written after the vocabulary, so the vocabulary is complete here.
     check_kept_vocabulary(vocabulary, folder)
     return free
 
@@ -214,7 +214,7 @@ def describe_run(
     `error_labels` are the texts of a classifier of errors, for its scorers.
     """
     keep_vocabulary(vocabulary, folder)
-    write_manifest(folder, {})  # of the vocabulary; those of the steps have their arrays
+    write_manifest(folder, {})  # covers the vocabulary; each step has a manifest of its arrays
     base = initial.describe() if initial and frozen else None
     metadata: dict[str, Any] = {_INITIAL: initial.describe() if initial else None}
     if error_labels:
@@ -264,7 +264,7 @@ def _ends_schedule(difference: SettingDifference) -> bool:
 
 
 def log_changes(folder: pathlib.Path, changed: list[SettingDifference]) -> None:
-    """Logs with which settings a run goes on; a change of TRAIN_STEPS is a warning."""
+    """Logs the settings that changed; a change of TRAIN_STEPS that moves a schedule is a warning."""
     steps = next((d for d in changed if d.path == TRAIN_STEPS), None)
     if steps and any(map(_ends_schedule, changed)):
         logger.warning(
@@ -281,11 +281,11 @@ def log_changes(folder: pathlib.Path, changed: list[SettingDifference]) -> None:
 def read_or_write_prompt_starts(
     folder: pathlib.Path, trained: Starts, origin: Mapping[str, str], resumed: bool
 ) -> Starts:
-    """Returns the starts of a run's prompts, float32 [length, embed] by name.
+    """Returns the initial values of a run's prompts, float32 [length, embed] by name.
 
-    Those of a new run are what is `trained`, and are kept in MODEL_DIR with their origin. A resumed
-    run reads them from there, as config, seed, base and libraries may all have changed; where they
-    are gone, nothing is returned.
+    In a new run these are `trained`, and they are kept in MODEL_DIR with their origin. A resumed
+    run reads them from there, since config, seed, base and libraries may all have changed; if the
+    file is gone, the result is empty.
     """
     if resumed:
         kept_starts = read_prompt_starts(folder)[0] if trained else {}
@@ -304,14 +304,14 @@ def read_or_write_prompt_starts(
 def write_prompt_starts(
     folder: pathlib.Path, starts: Mapping[str, NDArray[np.floating]], origin: Mapping[str, str]
 ) -> None:
-    """Writes the starts, [length, embed] by name, and their origin into MODEL_DIR."""
+    """Writes prompts' initial values, [length, embed] by name, and their origin into MODEL_DIR."""
     arrays = {name: np.asarray(v, np.float32) for name, v in starts.items()}
     with atomic_file(folder / PROMPT_START) as beside:
         tensors.write_tensor_file(beside, arrays, origin)
 
 
 def read_prompt_starts(folder: pathlib.Path) -> tuple[Starts | None, dict[str, str]]:
-    """Returns the starts of a run's prompts, None where they were not kept, and their origin."""
+    """Returns the initial values of a run's prompts (None = not kept), and their origin."""
     path = folder / PROMPT_START
     if not path.exists():
         return None, {}
@@ -332,15 +332,15 @@ class RunLog:
         ]
 
     def training(self, name: str) -> Curve:
-        """Returns a number that is logged of training batches."""
+        """Returns the curve of a number that is logged for training batches."""
         return self._build_curve(name, lambda row: "gradient_norm" in row)
 
     def validation(self, name: str) -> Curve:
-        """Returns a number that is logged of the validation set's loss."""
+        """Returns the curve of a number that is logged for the validation set."""
         return self._build_curve(name, lambda row: "gradient_norm" not in row)
 
     def vectors(self, name: str, length: int) -> Curve:
-        """Returns the curve of a figure of each vector of a prompt, [points, length]."""
+        """Returns the curve of a figure that each vector of a prompt has, [points, length]."""
         curve = self._build_curve(name, lambda row: len(row.get(name, ())) == length)
         return curve._replace(values=curve.values.reshape(-1, length))
 

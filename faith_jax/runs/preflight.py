@@ -1,8 +1,8 @@
-"""The report of a run before it begins, of what it will read: counted from its rows, no model runs.
+"""The report on a run's input before it begins, counted from the rows without running a model.
 
-The report of a training says how often each member of a mixture is read, how much of each part is
-cut, whether validation shares its groundings with training, what a step costs, and shows the first
-examples. Those of `infer` and `score` say what is cut and show the first inputs.
+A training's report says how often each member of a mixture is read, how much of each part is cut,
+whether validation shares groundings with training, and what a step costs, and shows the first
+examples. The reports of `infer` and `score` say what is cut and show the first inputs.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ Report = dict[str, Any]
 
 _PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
 _MOST_CUT = 0.05  # share of rows
-_MULTIPLE = 8  # of tokens, of lengths that are proposed
+_MULTIPLE = 8  # proposed lengths are multiples of this number of tokens
 _EXAMPLES = 3
 _UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
 
@@ -50,12 +50,12 @@ _UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
 def training_report(
     rows: "SplitRows", steps: int, validation: "SplitRows | None", tokenizer: Any
 ) -> Report:
-    """Reports on the rows that a training of so many steps will read.
+    """Reports on the rows that a training of `steps` steps will read.
 
-    `members` has their rows, readings and epochs; `cut` is by part, see `cut_report`; `validation`
-    has its rows and cuts, and how many of its rows share a grounding with training rows;
-    `shorter_lengths` are TASK_FEATURE_LENGTHS that would do, with which a row is `times_shorter`;
-    `warnings` are sentences.
+    `members` has the rows, readings and epochs of each member; `cut` is by part, see `cut_report`;
+    `validation` has the number of its rows, their cuts, and how many of them share a grounding with
+    training rows; `shorter_lengths` are TASK_FEATURE_LENGTHS that would suffice, with which a row
+    is `times_shorter`; `warnings` are sentences.
     """
     num_places = rows.places(steps - 1)[-1][-1] + 1
     readings = rows.order.count_read(np.array([num_places]))[:, 0].tolist()
@@ -112,8 +112,8 @@ def training_report(
 def _shorter_lengths(splits: "Sequence[SplitRows]") -> dict[str, int]:
     """Returns lengths of inputs and targets that have room for all rows, if they save a third.
 
-    Rows are padded to TASK_FEATURE_LENGTHS, and a step computes what is padding, too. Empty = there
-    is nothing to save, or rows are packed.
+    Rows are padded to TASK_FEATURE_LENGTHS, and a step also computes the padding. Empty = too
+    little to save, or rows are packed.
     """
     config = splits[0].config
     limits = {name: config.task_feature_lengths[name] for name in ("inputs", "targets")}
@@ -133,10 +133,10 @@ def _shorter_lengths(splits: "Sequence[SplitRows]") -> dict[str, int]:
 def inference_report(
     source: str, rows: "Iterable[InputRow]", read: "RowTokens", total: int | None = None
 ) -> Report:
-    """Reports on the rows that `infer` will read, on what is cut of them, and shows the first ones.
+    """Reports on the rows that `infer` will read and what is cut of them, with the first examples.
 
-    `total` is how many rows there are, where these are only the first; then `looked_at` says how
-    many these are.
+    If `rows` are only the first ones, `total` is the number of all rows, and the report's
+    `looked_at` is the number of `rows`.
     """
     lengths, cuts, examples = list[int](), list[CutTokens](), list[Report]()
     unknown = UnknownTokens()
@@ -171,11 +171,11 @@ def scoring_report(
     notes: Callable[[], Mapping[str, Sequence[str]]],
     total: int | None = None,
 ) -> Report:
-    """Reports on what each scorer's model will read of rows, see `inference_report`.
+    """Reports on the inputs that each scorer's model will read, see `inference_report`.
 
-    For each scorer whose model reads tokens these are its `inputs`, how many are cut
-    (`inputs_cut`), how much by part (`cut`), and the first `examples`. `notes` returns what
-    `TableNotes.report` says of the input when the rows are read.
+    For each scorer whose model reads tokens, the report has the number of its `inputs`, how many
+    are cut (`inputs_cut`), how much by part (`cut`), and the first `examples`. `notes` returns
+    `TableNotes.report` of the input and is called once the rows are read.
     """
     count = 0
     seen: dict[str, list[CutTokens]] = {scorer: [] for scorer in scorers}
@@ -215,7 +215,7 @@ def scoring_report(
 
 @contextlib.contextmanager
 def naming(source: str, scorer: str) -> Iterator[None]:
-    """Names the input and the scorer in an InputError that is about a row."""
+    """Adds the names of the input and the scorer to an InputError about a row."""
     try:
         yield
     except InputError as error:
@@ -223,13 +223,13 @@ def naming(source: str, scorer: str) -> Iterator[None]:
 
 
 def beside(output: pathlib.Path) -> pathlib.Path:
-    """Returns where the report of an output that is not there yet is written."""
-    output = output if output.name else output.absolute()  # of "."
+    """Returns the path of the report beside an output that does not exist yet."""
+    output = output if output.name else output.absolute()  # "." has no name
     return output.with_name(f"{output.name}.preflight.json")
 
 
 def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> None:
-    """Logs a report, its warnings as warnings, and writes it as JSON; a dry run prints it."""
+    """Logs a report, or prints it in a dry run, and writes it as JSON to `path`, if given."""
     lines = list(_format_report(report))
     if dry_run:
         lines += (f"warning: {line}" for line in report["warnings"])
@@ -248,8 +248,8 @@ def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> No
 def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
     """Returns `cut_report` of inputs.
 
-    `mostly` is the share of inputs that lose more than half of their knowledge, `last_turns` how
-    many lose tokens of their last turn.
+    `mostly` is the share of inputs that lose more than half of their knowledge, `last_turns` the
+    number of inputs that lose tokens of their last turn.
     """
     report = cut_report(
         {part.name.lower(): np.array([cut.get(part, 0) for cut in cuts]) for part in _PARTS}
@@ -263,9 +263,10 @@ def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
 
 
 def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
-    """Returns how much is cut of each part of which something is; `counts` are tokens by row.
+    """Returns how much is cut of each part; `counts` are the cut tokens of each row, by part.
 
-    That is: `rows` that lose some, their `share`, and percentiles of the tokens that these lose.
+    That is: the number of `rows` that lose tokens, their `share`, and percentiles of the tokens
+    that they lose. Parts that lose nothing are left out.
     """
     return {
         part: {"rows": int((cut > 0).sum()), "share": float((cut > 0).mean())}
@@ -276,7 +277,7 @@ def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
 
 
 def percentiles(values: np.ndarray) -> dict[str, int]:
-    """Returns {"p50", "p90", "p99", "max"} of whole numbers; 0 where there are none."""
+    """Returns {"p50", "p90", "p99", "max"} of whole numbers; all 0 if there are no numbers."""
     shares = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
     if not len(values):
         return dict.fromkeys(shares, 0)
@@ -285,11 +286,11 @@ def percentiles(values: np.ndarray) -> dict[str, int]:
 
 
 def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
-    """Yields a sentence for each part that too many rows lose tokens of.
+    """Yields a sentence for each part of which too many rows lose tokens.
 
-    The end of long knowledge may be missed without harm, so only a loss of more than half counts.
-    In training any loss counts: targets were written with all the knowledge, and what is cut of it
-    teaches the model to say what it was not given.
+    Losing the end of long knowledge is often harmless, so only a loss of more than half counts.
+    In training any loss counts: targets were written with all the knowledge, so a cut teaches the
+    model to state things that it was not given.
     """
     for part, losses in cut.items():
         share, name = losses["share"], "text outside of known parts" if part == "other" else part
@@ -306,7 +307,7 @@ def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
 
 
 def _cut_lines(cut: Report) -> Iterator[str]:
-    """Yields a line for each part of which something is cut, or one that says that nothing is."""
+    """Yields a line for each part that loses tokens, or one line that nothing is cut."""
     if not cut:
         yield "  nothing is cut"
     for part, losses in cut.items():
@@ -367,7 +368,7 @@ def _decode_examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
 def _decode_with_marks(tokenizer: Any, ids: Sequence[int]) -> str:
     """Returns the text of ids, with a mark for each unknown token.
 
-    A tokenizer that passes ids through gives the ids themselves.
+    For a tokenizer that passes ids through, the text lists the ids.
     """
     unknown, parts = special_id(tokenizer, "unk"), list[list[int]]([[]])
     for token in map(int, ids):
@@ -415,7 +416,7 @@ def _format_report(report: Report) -> Iterator[str]:
             yield f"{', '.join(scorers)}: {inputs}, {inputs_report['inputs_cut']:,} cut"
             yield from _cut_lines(inputs_report["cut"])
             yield from unknown_lines(inputs_report["unknown"])
-            # As JSON, so that a text stays in one line and cannot steer a terminal.
+            # As JSON, so that a text stays on one line and cannot control the terminal.
             yield from _example_lines(inputs_report["examples"], json.dumps)
         return
     if "steps" in report:

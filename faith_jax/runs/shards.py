@@ -1,15 +1,15 @@
 """The rows of a run in shards, which any number of processes compute and one of them joins.
 
-The processes of a run are told the same and share OUTPUT.partial. The first one reads the input and
-writes there how it is split (`plan.json`). Each process takes a shard that nobody has, appends its
-rows to `rows-00003-of-00064.jsonl` (`rows.jsonl` where there is only one shard), writes beside it
-that it is done, and takes the next one. The process that finds all shards done makes the output of
-them.
+The processes of a run have the same settings and share OUTPUT.partial. The first one reads the
+input and writes its division into shards (`plan.json`). Each process takes a free shard, appends
+its rows to `rows-00003-of-00064.jsonl` (`rows.jsonl` if there is only one shard), marks the shard
+as done in a file beside it, and takes the next one. The process that finds all shards done joins
+them into the output.
 
-A lock keeps a shard, so those of a process that is killed are free again. Another lock keeps the
-run itself for each of its processes, so that no run with other settings takes the folder while one
-of them lives. On a store, locks keep apart the processes of one machine; several machines take
-shards at random, and where two of them compute the same one, the first makes it.
+A process locks the shard that it computes, so the shard of a killed process is free again. Each
+process also holds a lock on the run, so that no run with other settings takes the folder while one
+of them lives. On a store, locks only separate the processes of one machine: machines take shards at
+random, and if two compute the same shard, the first to finish it wins.
 """
 
 import contextlib
@@ -52,9 +52,9 @@ from faith_jax.core.progress import Patience, Progress
 logger = logging.getLogger("faith_jax")
 
 MOST_SHARDS = 4096
-_USUAL_ROWS = 5000  # of a shard, where their number is not given
+_USUAL_ROWS = 5000  # of a shard, if the number of shards is not given
 _MODULUS = 1 << 128
-_SECONDS = 1.0  # between two looks at what other processes do
+_SECONDS = 1.0  # between two looks at the progress of other processes
 _LISTED = 5
 
 # Where the reading of an input can begin: a part of it (a file, a task), and a row in this part.
@@ -62,11 +62,11 @@ Place = tuple[int, int]
 
 
 class _PlacedRow(Protocol):
-    """A row of an input; its `repr` says all that counts of it."""
+    """A row of an input; its `repr` contains everything that the run depends on."""
 
     @property
     def place(self) -> Place:
-        """The place where it is read."""
+        """The place at which reading begins with this row."""
 
 
 Row = TypeVar("Row", bound=_PlacedRow)
@@ -79,7 +79,7 @@ class Shard:
 
     folder: pathlib.Path  # of the run
     number: int  # of this shard, from 0
-    of: int  # how many there are
+    of: int  # number of shards
     first: int  # number of the first row, from 0
     count: int  # of rows
     place: Place  # of the first row
@@ -87,19 +87,20 @@ class Shard:
 
     @property
     def rows(self) -> pathlib.Path:
-        """The file of its finished rows."""
+        """The file of the rows computed so far."""
         name = ROWS if self.of == 1 else f"rows-{self.number:05d}-of-{self.of:05d}.jsonl"
         return self.folder / name
 
     @property
     def note(self) -> pathlib.Path:
-        """The file that says that it is done."""
+        """The file that marks this shard as done."""
         return self.rows.with_suffix(".json")
 
     def read(self, rows: Callable[[Place], Iterator[Row]], source: str) -> Iterator[Row]:
-        """Yields the rows of this shard, of a reading that can begin at any place.
+        """Yields the rows of this shard; `rows` reads the input from any place on.
 
-        At the end it raises an InputError if they are not those of the plan.
+        Raises:
+          InputError: at the end, if these are not the rows that the plan was made from.
         """
         digest, count = 0, 0
         for number, row in enumerate(itertools.islice(rows(self.place), self.count), self.first):
@@ -113,13 +114,13 @@ class Shard:
             )
 
     def done_rows(self, batch_size: int = 1) -> int:
-        """Returns the number of rows that are done, in whole batches; others are dropped."""
+        """Returns how many rows are done, after dropping those of an incomplete batch."""
         return keep_whole_batches(self.rows, self.count, batch_size)
 
     def finish(self, counts: Mapping[str, Any], *other_files: pathlib.Path) -> None:
-        """Marks this shard as done, with counts of its rows, and with further files of it.
+        """Marks this shard as done, with counts of its rows, and with the shard's other files.
 
-        On a store, another machine may have done so already.
+        Does nothing if it is marked already, as by another machine on a store.
         """
         if self.read_counts() is not None:
             return
@@ -137,7 +138,7 @@ class Shard:
         write_json(self.note, {"found": counts, "files": sizes})
 
     def read_counts(self) -> dict[str, Any] | None:
-        """Returns the counts of a finished shard; None = it is not finished, or a file is gone."""
+        """Returns the counts of a finished shard; None = not finished, or a file has changed."""
         note = read_json_or_none(self.note) or {}
         try:
             sizes = {name: (self.folder / name).stat().st_size for name in note["files"]}
@@ -147,9 +148,10 @@ class Shard:
 
 
 def keep_whole_batches(path: pathlib.Path, count: int, batch_size: int) -> int:
-    """Returns how many of `count` rows a file has, in whole batches; others are dropped.
+    """Returns how many of `count` rows a file has, after dropping those of an incomplete batch.
 
-    Rows of a batch may change the last digits of each other's numbers.
+    An incomplete batch is computed again as a whole, because the last digits of a row's numbers may
+    depend on the other rows of its batch.
     """
     done = count_whole_rows(path)
     return done if done == count else truncate_rows(path, done - done % batch_size)
@@ -162,7 +164,7 @@ def append_in_batches(
     make_rows: Callable[[Sequence[T]], Iterable[Mapping[str, Any]]],
     progress: Progress,
 ) -> None:
-    """Appends what `make_rows` returns of each batch of rows, a row for each, to a file."""
+    """Appends to a file the rows that `make_rows` returns for each batch, one per input row."""
     left = iter(rows)
     while batch := list(itertools.islice(left, batch_size)):
         append_rows(path, make_rows(batch))
@@ -170,13 +172,13 @@ def append_in_batches(
 
 
 def _hash_row(number: int, row: Any) -> int:
-    """Returns a hash of a row and its number; the sum of those of several rows is theirs."""
+    """Returns a hash of a row and its number; the hash of several rows is the sum of theirs."""
     text = f"{number} {row!r}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:16], "little")
 
 
 def digest_of(shards: Iterable[Mapping[str, Any]]) -> str:
-    """Returns the digest of all rows, however they are split."""
+    """Returns the digest of all rows, which does not depend on how they are split."""
     return _hex_digest(sum(int(shard["digest"], 16) for shard in shards))
 
 
@@ -196,9 +198,9 @@ class _Block:
 def split(rows: Iterable[_PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
     """Returns the plan that splits rows into shards of nearly the same size, as JSON.
 
-    That is `first`, `count`, `place` and `digest` of each. Rows are read once; at most two blocks
-    of them are kept for each possible shard, however many there are. 0 shards = one for every 5,000
-    rows; there are no more than rows.
+    The plan has the `first`, `count`, `place` and `digest` of each shard. Rows are read once, and
+    memory is bounded: they are summed up in at most two blocks per possible shard. 0 shards = one
+    for every 5,000 rows; there are never more shards than rows.
     """
     blocks: list[_Block] = []
     size, total = 1, 0
@@ -230,10 +232,10 @@ class Job(contextlib.AbstractContextManager["Job"]):
 
     Attributes:
       target: the output.
-      folder: keeps what is made until the output is whole.
-      known: what the plan says.
-      progress: of the rows of all processes.
-      finished: whether the output was there already.
+      folder: keeps the shards until the output is whole.
+      known: the contents of the plan.
+      progress: counts the rows of all processes.
+      finished: whether the output existed already.
     """
 
     def __init__(
@@ -247,27 +249,28 @@ class Job(contextlib.AbstractContextManager["Job"]):
         option: str = "--output",
         joins_only: bool = False,
     ):
-        """Begins a run, or takes part in one that another process has begun.
+        """Begins a run, or joins one that another process has begun.
 
         Args:
           target: the output.
-          run: settings that all of its processes must have.
-          plan: reads the input and returns the `shards` of `split`, and what else all processes
-            must know, as JSON.
-          stamp: of the input, see `core.files.stamp`; the plan is made anew if it has changed, and
-            must be the same.
-          restart: discard what a stopped run has made.
-          is_finished: whether the target is the output of this run; None = no target may exist.
-          option: that names the output.
-          joins_only: nothing is planned; nothing to join is an error.
+          run: settings that all processes of the run must share.
+          plan: reads the input and returns the `shards` of `split`, and anything else that all
+            processes must know, as JSON.
+          stamp: of the input, see `core.files.stamp`; if it has changed, the plan is made anew and
+            must turn out the same.
+          restart: discard the shards of a stopped run.
+          is_finished: tells whether the target is the output of this run; None = the target must
+            not exist.
+          option: the option that names the output, for messages.
+          joins_only: only join shards; raise an error if there are none.
 
         Raises:
           ConfigError: see `core.files.resumable_output`.
         """
         self.target, self.folder = target, partial_folder(target)
         self._run, self._option, self._is_finished = run, option, is_finished
-        self._own = contextlib.ExitStack()  # the lock of the shard that this process has
-        self._membership = contextlib.ExitStack()  # the lock that says that it takes part
+        self._own = contextlib.ExitStack()  # the lock of the shard that this process computes
+        self._membership = contextlib.ExitStack()  # the lock that shows that this process is alive
         self.finished = False
         with self._lock_output():
             if joins_only and not (self.folder / PLAN).exists() and not self._has_output():
@@ -276,7 +279,7 @@ class Job(contextlib.AbstractContextManager["Job"]):
                 self.known = self._keep_or_make_plan(plan, list(stamp), restart)
                 if not self.finished:
                     member = self.folder / f"rows.{secrets.token_hex(8)}.jsonl"
-                    # It goes with the folder when another process has joined all shards.
+                    # Another process that joins all shards removes it along with the folder.
                     self._membership.enter_context(output_lock(member, option=option))
             except BaseException:
                 self._let_go_if_unused()
@@ -294,12 +297,12 @@ class Job(contextlib.AbstractContextManager["Job"]):
         return sum(shard.count for shard in self.shards)
 
     def _lock_output(self) -> contextlib.AbstractContextManager[Any]:
-        """Holds what only one process at a time may do with the folder of the run."""
+        """Returns the lock under which only one process at a time changes the run's folder."""
         return output_lock(self.target, option=self._option, waits=True)
 
     def _let_go_if_unused(self) -> None:
-        """Removes the folder of a run that has made nothing, if nobody holds a lock in it."""
-        # Who takes part on a store is not known: what it is told stays.
+        """Removes the folder of a run that has made nothing, if it holds no lock files."""
+        # On a store, other machines may take part unseen, so the plan must stay for them.
         is_shared = is_remote(self.folder) and (self.folder / PLAN).exists()
         if not is_shared and not any(self.folder.glob(".rows*.jsonl.*")):
             release_partial(self.target)
@@ -318,9 +321,9 @@ class Job(contextlib.AbstractContextManager["Job"]):
     ) -> dict[str, Any]:
         saved, replaces = read_json_or_none(self.folder / PLAN), self._is_finished is not None
         differs = restart or bool(difference(partial_note(self.target), self._run))
-        # There is nothing to keep of another input.
+        # The plan of another input is replaced if no rows have been computed yet.
         renews = saved is not None and saved["stamp"] != stamp and not has_contents(self.folder)
-        is_used = False  # whether another process takes part, as far as locks say
+        is_used = False  # whether another process takes part, as far as locks can show
         for path in self.folder.glob(".rows*.jsonl.*") if differs or renews else ():
             try:
                 with output_lock(self.folder / path.stem.removeprefix("."), option=self._option):
@@ -348,19 +351,20 @@ class Job(contextlib.AbstractContextManager["Job"]):
         return [shard for shard in self.shards if shard.read_counts() is None]
 
     def take_shards(self, share: tuple[int, int] | None = None) -> Iterator[Shard]:
-        """Yields shards one after the other; no process of this machine has the last one.
+        """Yields shards one after the other, each locked against other processes until the next.
 
         Args:
-          share: the number of this process and how many there are, where all of them began
-            together: each takes every n-th shard, and waits for the others' at the end. None =
-            processes come and go, and each takes what no other has.
+          share: the number of this process and the number of processes, if all of them began
+            together: each takes every n-th shard, and at the end waits for the other processes.
+            None = processes come and go, and each takes any free shard.
 
         Raises:
-          TakenError: another process has the only shard.
-          ProcessError: nothing of the others' has grown for an hour.
+          TakenError: another process computes the only shard.
+          ProcessError: no file of the other processes has grown for an hour.
         """
         left, known_done = list(self.shards), 0
-        if is_remote(self.folder):  # machines, which see no locks of each other, seldom meet
+        # Machines do not see each other's locks; a random order makes collisions rare.
+        if is_remote(self.folder):
             secrets.SystemRandom().shuffle(left)
         number, count = share or (0, 1)
         patience = Patience(f"{self.target}: the shards of other processes")
@@ -393,10 +397,10 @@ class Job(contextlib.AbstractContextManager["Job"]):
         batch_size: int,
         make_rows: Callable[[Sequence[Row]], Iterable[Mapping[str, Any]]],
     ) -> None:
-        """Computes shards that nobody has, one after the other, a batch of rows at a time.
+        """Computes free shards, one after the other, a batch of rows at a time.
 
-        `rows` reads the input, which is called `source`, from a place on; `make_rows` returns what
-        is written of a batch, a row for each. A stopped process has finished whole batches.
+        `rows` reads the input, which messages call `source`, from a place on; `make_rows` returns
+        the rows to write for a batch, one per input row. Resuming keeps only whole batches.
         """
         for shard in self.take_shards():
             done = shard.done_rows(batch_size)
@@ -410,19 +414,19 @@ class Job(contextlib.AbstractContextManager["Job"]):
         if is_remote(self.folder):
             return dict(versions(self.folder))
         sizes = {}
-        with contextlib.suppress(FileNotFoundError):  # whoever is done removes some
+        with contextlib.suppress(FileNotFoundError):  # other processes remove files when done
             for path in self.folder.iterdir():
                 sizes[path.name] = path.stat().st_size
         return sizes
 
     def _find_unfinished_shards(self, shards: Sequence[Shard]) -> list[Shard]:
         note = partial_note(self.target)
-        if note and difference(note, self._run):  # someone has removed ours
+        if note and difference(note, self._run):  # another run has replaced this one
             raise self._taken_error()
         if not note:
             if self._has_output():  # another process has joined all shards
                 if is_remote(self.folder):
-                    remove_tree(self.folder)  # what was uploaded behind it
+                    remove_tree(self.folder)  # files that this process uploaded afterwards
                 return []
             raise ConfigError(
                 f"{self._option}: {self.folder} has been removed while this run was writing; run "
@@ -432,19 +436,19 @@ class Job(contextlib.AbstractContextManager["Job"]):
         left = (
             shard for shard in shards if shard.note.name not in names or shard.read_counts() is None
         )
-        # First those that nobody has, as far as their locks say.
+        # Shards without a lock file come first: they are probably free.
         return sorted(left, key=lambda shard: f".{shard.rows.name}.lock" in names)
 
     @contextlib.contextmanager
     def joining(self) -> Iterator[list[dict[str, Any]] | None]:
-        """Holds the only right to join the shards, and yields the counts of each.
+        """Yields the counts of each shard, while only this process may join the shards.
 
-        None = another process will join them, or has.
+        Yields None if another process will join them, or has done so.
         """
         with self._lock_output():
             self._own.close()
             note = partial_note(self.target)
-            if note and difference(note, self._run):  # someone has removed ours
+            if note and difference(note, self._run):  # another run has replaced this one
                 raise self._taken_error()
             if not note:
                 yield None
@@ -458,14 +462,14 @@ class Job(contextlib.AbstractContextManager["Job"]):
             try:
                 yield [counts for counts in counts_by_shard if counts is not None]
             except (OSError, FaithJaxError):
-                # Another machine may have joined them meanwhile, and removed what was read here.
+                # Another machine may have joined the shards meanwhile, and removed their files.
                 if partial_note(self.target) or not self._has_output():
                     raise
             self._membership.close()
             release_partial(self.target, done=True)
 
     def check_done(self) -> None:
-        """Raises ConfigError, which names them, if shards are missing."""
+        """Raises a ConfigError that names the missing shards, if there are any."""
         if undone := self.undone():
             names = ", ".join(str(shard.rows) for shard in undone[:_LISTED])
             more = f" and {len(undone) - _LISTED:,} more" if len(undone) > _LISTED else ""
@@ -475,14 +479,14 @@ class Job(contextlib.AbstractContextManager["Job"]):
             )
 
     def write_jsonl(self, path: pathlib.Path) -> None:
-        """Makes one file of the rows of all shards."""
+        """Writes the rows of all shards to one file."""
         with open(path, "wb") as joined:
             for shard in self.shards:
                 with open_binary(shard.rows) as rows:
                     shutil.copyfileobj(rows, joined)
 
     def __exit__(self, *error: Any) -> None:
-        """Lets go of the shard of this process, and of a run that has made nothing."""
+        """Releases the locks; after an error, also removes a run that has made nothing."""
         self._own.close()
         self._membership.close()
         if error[0] is not None:

@@ -81,8 +81,8 @@ class Optimization:
       loss_normalizing_factor: what the gradient is divided by, see `Trainer`.
       seed: of parameters, prompts and dropout.
       use_hardware_rng: a cheaper generator for dropout, see `Trainer`.
-      counts_from_0: say so if the checkpoint to start from has taken some steps.
-      learning_rate: what the optimizer follows, to be logged with its steps; None = it is not.
+      counts_from_0: log that steps count from 0 if the initial checkpoint has been trained.
+      learning_rate: the optimizer's schedule or constant, only to be logged; None = not logged.
     """
 
     optimizer: optax.GradientTransformation
@@ -101,14 +101,14 @@ class Evaluation:
     """Measurements while a model is trained.
 
     Attributes:
-      dataset: what the loss and the decoded metrics are measured on; None, or one without a split
-        = neither.
+      dataset: the data for the loss and the decoded metrics; None, or data without a split =
+        nothing is measured.
       period: steps between losses.
       before_training: measure the loss before the first step, too.
-      decoding: how responses are decoded for SeqIO's metrics; None = not at all.
+      decoding: how responses are decoded for SeqIO's metrics; None = they are not.
       decoded_period: steps between decoded metrics; default: at the end only.
-      patience: losses after which training ends if none of them is lower than all before; None =
-        it goes on to `total_steps`.
+      patience: training ends once this many losses in a row are no lower than the best one before;
+        None = it goes on to `total_steps`.
     """
 
     dataset: DatasetConfig | None = None
@@ -130,9 +130,10 @@ class Output:
     Attributes:
       model_dir: where everything is written; a run found there resumes.
       log_period: steps between training metrics.
-      checkpoint_period: steps between checkpoints; one with a loss to be kept is saved, too.
-      keep_last: newest checkpoints to keep.
-      keep_best: checkpoints with the lowest validation loss to keep besides.
+      checkpoint_period: steps between checkpoints; a step whose loss is among the best is also
+        saved.
+      keep_last: number of newest checkpoints to keep.
+      keep_best: number of checkpoints with the lowest validation loss to keep as well.
     """
 
     model_dir: Path
@@ -155,17 +156,16 @@ def train(
 ) -> dict[str, Any]:
     """Trains a model, or only its soft prompt.
 
-    What the run will read is reported before its first step (`faith_jax.runs.preflight`), and
-    written to MODEL_DIR/preflight.json; a dry run only does this, to MODEL_DIR.preflight.json.
+    A report on the data (`faith_jax.runs.preflight`) is logged before the first step and written to
+    MODEL_DIR/preflight.json; a dry run only makes the report, in MODEL_DIR.preflight.json.
 
     Returns:
-      The last evaluation's metrics; none after a dry run, and where nothing is left to train.
+      The last evaluation's metrics; empty after a dry run, or if nothing was left to train.
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
-      MetricError: a metric of the task failed; training ended as if it had not.
-      DivergenceError: the loss, the gradient or parameters are not finite; this step is not
-        saved.
+      MetricError: a metric of the task failed; training was still completed.
+      DivergenceError: the loss, the gradient or parameters are not finite; this step is not saved.
     """
     folder = path_of(output.model_dir)
     evaluation = _drop_empty_split(evaluation)
@@ -206,7 +206,7 @@ def train(
 
     _check_optimizer(optimization.optimizer, trained)
 
-    # Nothing is written before all settings are checked, and nothing where nothing is trained.
+    # Nothing is written until all settings are checked, or if nothing is left to train.
     changed = check_former_run(folder, model.config, base, has_frozen, tokenizer)
     saved = _find_saved_state(folder, evaluation, optimization.total_steps)
     if saved.is_last and not (dry_run or saved.is_unmeasured):
@@ -218,7 +218,7 @@ def train(
         return {}
     log_changes(folder, changed)
 
-    # The data, and what the run will see of it.
+    # The data, and the report on it.
     with contextlib.nullcontext() if dry_run else own_folder(output.model_dir):
         if newest_step(folder) != saved.step:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
@@ -270,7 +270,7 @@ def train(
             pluralize(dataset.batch_size, "row"),
         )
         first_step = int(state.step)
-        # A run that was killed before its first state measures again what is measured before it.
+        # A run that was killed before its first checkpoint repeats all measurements.
         kept_until = first_step or -1
         writer = MetricsWriter(folder if jax.process_index() == 0 else None, kept_until)
         progress = Progress("step", saved.end, first_step)
@@ -313,7 +313,7 @@ def train(
 def _pin_step(
     start: setup.StartingPoint, folder: pathlib.Path, optimization: Optimization
 ) -> setup.StartingPoint:
-    """Returns a starting point with the step of its checkpoint, that of a stopped run first."""
+    """Returns a starting point whose checkpoint names its step; a stopped run's step is kept."""
     if start.initial_checkpoint_path is None:
         return start
     checkpoint = pin_start(folder, start.initial_checkpoint_path)
@@ -325,9 +325,9 @@ def _pin_step(
 
 
 def _check_optimizer(optimizer: Any, params: PyTree) -> None:
-    """Raises ConfigError for what is no Optax transformation, or fails in a first step.
+    """Raises ConfigError if this is not an Optax transformation, or fails in a first step.
 
-    An error in our own optimizers is ours.
+    An error raised inside faith_jax's own optimizers is a bug and is raised unchanged.
     """
     if not all(callable(getattr(optimizer, name, None)) for name in ("init", "update")):
         raise ConfigError(
@@ -390,15 +390,15 @@ def _check_datasets(
 
 @dataclasses.dataclass(frozen=True)
 class _SavedState:
-    """What a stopped run has left in MODEL_DIR, and where training ends.
+    """The state that a stopped run has left in MODEL_DIR, and the step at which training ends.
 
     Attributes:
-      step: of the newest checkpoint; None = there is none.
+      step: of the newest checkpoint; None = there is no checkpoint.
       end: the last step.
-      losses: on the validation data, up to `step`, where PATIENCE looks at them.
-      has_converged: they no longer fall.
-      is_unmeasured: decoded metrics are due at `step`, and missing: the run was killed, or a metric
-        failed, after the state was saved.
+      losses: on the validation data, up to `step`; empty without PATIENCE.
+      has_converged: whether the losses no longer fall.
+      is_unmeasured: whether decoded metrics are due at `step` but missing, because the run was
+        killed, or a metric failed, after the state was saved.
     """
 
     step: int | None
@@ -428,7 +428,7 @@ def _find_saved_state(
 
 
 def _read_global_batches(rows: SplitRows, partitioner: Partitioner, start: int) -> Iterator[Batch]:
-    """Yields global batches on the mesh, from that of step `start` on."""
+    """Yields global batches on the mesh, starting with the batch of step `start`."""
     size = rows.config.batch_size
     for batch in rows.training_batches(start, partitioner.local_rows(size)):
         yield partitioner.put_batch(batch, size)
@@ -459,7 +459,7 @@ class _Watcher:
         """Writes the metrics of a training step."""
         logged: dict[str, Any] = {name: np.asarray(v).tolist() for name, v in metrics.items()}
         logged |= prompt_movement(params, self.prompt_starts)
-        if self.learning_rate is not None:  # that of the update, which took step - 1 to `step`
+        if self.learning_rate is not None:  # the rate of the update from step - 1 to `step`
             rate = self.learning_rate
             logged["learning_rate"] = float(rate(step - 1) if callable(rate) else rate)
         for name in self.prompt_starts:
@@ -472,7 +472,7 @@ class _Watcher:
         self.progress.update(step, f"loss {logged['loss']:.4f}", force=final)
 
     def write_losses(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
-        """Writes and returns the losses where they are due, means over target tokens in nats."""
+        """Writes and returns the losses if they are due: means over target tokens, in nats."""
         if self.evaluated is None or not (final or step % self.evaluation.period == 0):
             return None
         split = self.evaluated.config.split
@@ -492,9 +492,9 @@ class _Watcher:
         return no_longer_falls(self.losses, self.evaluation.patience)
 
     def write_decoded_metrics(self, step: int, params: PyTree, final: bool) -> None:
-        """Writes the task's metrics of decoded responses, where they are due.
+        """Writes the task's metrics of decoded responses, if they are due.
 
-        Those that fail are kept as `failure`: training goes on, since its state is worth more.
+        A metric's error is kept as `failure`, and training goes on so that its state is not lost.
         """
         is_due = final or self.evaluation.decodes_after(step, self.last_step)
         if self.evaluated is None or self.decoded is None or not is_due:

@@ -1,9 +1,9 @@
-"""The run `score`: scores of every row by any number of scorers, in one pass.
+"""The run `score`: scores every row with any number of scorers, in one pass.
 
-Before anything is scored it says what the scorers will see (`faith_jax.runs.preflight`).
-Rows gather in `<output>.partial`, from which a stopped run resumes, and which several processes
+Before scoring, the run reports what the scorers will see (`faith_jax.runs.preflight`). Scored rows
+are collected in `<output>.partial`, from which a stopped run resumes, and which several processes
 share (`faith_jax.runs.shards`); the output appears whole when the last row is scored. A hidden file
-beside it then says what it is of: the same command again scores nothing.
+beside the output then notes its inputs and settings, so that repeating the command scores nothing.
 """
 
 import contextlib
@@ -61,13 +61,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-_VERSION = 2  # of what a run notes and keeps; those of others do not resume
-_TIMED_ROWS = 64  # of `costs`
+_VERSION = 2  # of the files that a run keeps; runs of another version do not resume
+_TIMED_ROWS = 64  # rows that `costs` times
 _SAMPLE = 1000  # first rows, which the report looks at
-_SHAPED = 500  # of these, by which the shapes of the models' batches are chosen
+_SHAPED = 500  # rows of the sample, from which the shapes of the models' batches are chosen
 # Rows scored and written at once: enough for a batch of each shape, or for several on accelerators.
 _ROWS_ON_CPU, _ROWS = 256, 2048
-_SHARDS_OF_A_PROCESS = 2  # at least
+_SHARDS_OF_A_PROCESS = 2  # the smallest number that is worth a process
 
 
 def score(
@@ -79,20 +79,20 @@ def score(
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
-    An output that exists is kept where it is of the same run, and else refused. `scorers` are
-    options by the name of a scorer, or by "NAME=SCORER", whose scores are NAME's; `modules` digests
-    of the code of the user's scorers. By default a bad row stops scoring.
+    An existing output is kept if the same run made it, and is an error otherwise. `scorers` maps
+    the name of a scorer, or "NAME=SCORER" (its scores are then called NAME), to its options;
+    `modules` has digests of the code of the user's scorers. By default a bad row stops scoring.
     """
     target = path_of(options.output)
     form = form_of(target, options.format or "")
     if options.worst and pathlib.PurePath(options.worst).suffix not in (".csv", ".jsonl"):
         raise ConfigError(f"--worst: {options.worst}: name a .csv or .jsonl file.")
     outputs = {"--output": options.output, "--costs": options.costs, "--worst": options.worst}
-    # A folder may be the output of TFDS, which says itself whether it is in the way.
+    # A folder may be a TFDS output; a later check says whether it is in the way.
     check_outputs(score_input.input, outputs, folders=("--output",))
     bad_rows = bad_rows or BadRows()
-    partial = partial_folder(target)  # named also where the target is "."
-    # Notes what an output is of, for a rerun; of one that is not as it was it says nothing.
+    partial = partial_folder(target)  # has a name even if the target is "."
+    # Notes for a rerun how the output was made; the note is void if the output changed since.
     note_file = partial.with_name(f".{partial.stem}.finished.json")
     finished = {} if options.restart else read_json_or_none(note_file) or {}
     if finished and not (
@@ -100,13 +100,13 @@ def score(
     ):
         finished = {}
 
-    # A run that was stopped or is finished has noted which steps of checkpoints it read.
+    # A stopped or finished run has noted the steps of the checkpoints that it read.
     former = {} if options.restart else finished.get("run") or partial_note(target)
     try:
         is_ours = former.get("version") == _VERSION
         pinned, digests = _pin_checkpoints(scorers, former if is_ours else {})
     except CheckpointError:
-        _load_scorers(scorers, target)  # says all that is wrong with the models of a scorer
+        _load_scorers(scorers, target)  # its error is more precise
         raise
     run: dict[str, Any] = {"scorers": scorers, "input": score_input.options(), "models": digests}
     if digests:  # the rows of a batch change the last digits of each other's scores
@@ -146,7 +146,7 @@ def _score_rows(
     run: Mapping[str, Any],
     note_file: pathlib.Path,
 ) -> ScoreSummary:
-    """Scores the rows that no other process has, and writes the output when all are scored."""
+    """Scores rows that no other process has taken, and writes the output when all are scored."""
     target, form, has_models = path_of(options.output), run["--format"], bool(run["models"])
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
     own_devices: Any = contextlib.nullcontext
@@ -172,7 +172,7 @@ def _score_rows(
 
     job = processes.begin_job(begin, options.restart) if several else begin(options.restart)
     with job, own_devices():
-        if not bad_rows.count:  # where another process has read them
+        if not bad_rows.count:  # if another process has read the input
             bad_rows.take(*job.known["bad_rows"])
         names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
         left_out = job.known["left_out"]
@@ -219,7 +219,7 @@ def _score_rows(
     if several:
         wait_for_all(f"{target} is written")
     for name, rows_cut in summary.counts.cut_rows.items():
-        # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
+        # The report cannot foresee all inputs of scorers that generate questions, such as Q2.
         if not any(warning.startswith(f"{name}: ") for warning in warnings):
             shares = {part: {"share": rows / summary.rows} for part, rows in rows_cut.items()}
             for sentence in preflights.cut_warnings(shares):
@@ -234,12 +234,13 @@ class _Scoring:
     """How this process scores the shards of a job.
 
     Attributes:
-      source: of the rows, for messages.
-      read: the rows from a place on.
-      scorers: by name; with models they read rows in batches.
+      source: the name of the input, for messages.
+      read: reads the rows from a place on.
+      scorers: by name; scorers with models read rows in batches.
       batch_size: rows that are scored and written at once.
-      several: whether JAX runs several processes; `together`, of which one cannot hold a model.
-      data_set: whose files the shards are; None = the output is one file.
+      several: whether JAX runs several processes.
+      together: whether a model needs the devices of all of them.
+      data_set: the TFDS data set that the shards belong to; None = the output is one file.
     """
 
     source: str
@@ -252,13 +253,14 @@ class _Scoring:
     data_set: "DataSet | None"
 
     def score_shards(self, job: Job, workers: Sequence[BaseProcess]) -> list[str]:
-        """Scores shards that no other process has; returns the warnings of the report."""
+        """Scores shards that no other process has taken; returns the warnings of the report."""
         warnings: list[str] = []
         sample: list[ExampleRow] = []
         whole_batch = self.batch_size if self.has_models else 1
         if done_rows := count_kept_rows(job.target):
             logger.info("%d of %d rows are scored already", done_rows, len(job))
-        for waits_for in (workers, ()) if workers else ((),):  # at last what failed in workers
+        # The second pass, after the workers, takes the shards that failed in them.
+        for waits_for in (workers, ()) if workers else ((),):
             shards: Iterable[tuple[Shard, bool, int]]
             if self.several:
                 from faith_jax.runs import processes
@@ -273,7 +275,7 @@ class _Scoring:
                     for name, scorer in self.scorers.items():
                         with preflights.naming(self.source, name):
                             scorer.prepare(examples, self.batch_size, len(job))
-                if shard.number == 0 and writes:  # most errors come before anything is scored
+                if shard.number == 0 and writes:  # shows most errors before anything is scored
                     report = preflights.scoring_report(
                         self.source, sample, self.scorers, lambda: job.known["notes"], len(job)
                     )
@@ -286,22 +288,22 @@ class _Scoring:
         return warnings
 
     def score_shard(self, shard: Shard, writes: bool, done: int, progress: Progress) -> None:
-        """Scores the rows of a shard behind the `done` ones, and writes them if it `writes`."""
+        """Scores the rows of a shard after the first `done`, and writes them if `writes`."""
         counts = ScoreCounts()
         progress.others(done)
         if done and writes:
             counts.add_rows(_read_scored(shard.rows))
         rows = itertools.islice(shard.read(self.read, self.source), done, None)
         batches = iter(lambda: list(itertools.islice(rows, self.batch_size)), [])
-        # The next rows are read while the models compute; devices of several processes that compute
-        # together must do the same in the same order.
+        # The next rows are read while the models compute. Not with several processes: when their
+        # devices compute together, they must do the same in the same order.
         score_batches: Any = map
         if self.has_models and not self.several:
             from faith_jax.inference.pipeline import ahead as score_batches
         with contextlib.ExitStack() as held:
             scored_batches = score_batches(self._score_batch, batches)
             if close := getattr(scored_batches, "close", None):
-                held.callback(close)  # ends the thread that is ahead
+                held.callback(close)  # ends the thread that reads ahead
             for scored in scored_batches:
                 if writes:
                     append_rows(shard.rows, scored)
@@ -329,10 +331,10 @@ class _Scoring:
 def _fork_workers(
     job: Job, scoring: _Scoring, begin: Callable[[bool], Job]
 ) -> Iterator[Sequence[BaseProcess]]:
-    """Holds processes that take shards too, one for each further core; none for few shards.
+    """Runs worker processes that also take shards, one per further core; none for few shards.
 
-    They are forked, so that they have the scorers without loading them, which is not safe where
-    other threads run.
+    They are forked, so that they need not load the scorers. Forking is not safe while other threads
+    run, so then there are no workers.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     cores = 1 if is_remote(job.folder) else cores
@@ -342,9 +344,9 @@ def _fork_workers(
         return
     first_row = next(scoring.read(job.shards[0].place))
     for scorer in scoring.scorers.values():
-        with contextlib.suppress(FaithJaxError):  # which the shard with this row reports
-            scorer.score([first_row.example])  # imports what it needs, once for all
-    # Of these libraries' threads Python knows nothing.
+        with contextlib.suppress(FaithJaxError):  # scoring the shard reports the error
+            scorer.score([first_row.example])  # makes its imports before the fork
+    # Python does not count the threads of these libraries.
     if threading.active_count() > 1 or {"jax", "tensorflow", "torch"} & sys.modules.keys():
         yield []
         return
@@ -354,7 +356,7 @@ def _fork_workers(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # sent below
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
         logger.setLevel(logging.ERROR)
-        # The parent takes a shard that fails here, and reports the error.
+        # The parent repeats a shard that fails here, and reports the error.
         with contextlib.suppress(FaithJaxError, *storage_errors()), begin(False) as own_job:
             for shard in own_job.take_shards():
                 if os.getppid() != parent:
@@ -374,7 +376,7 @@ def _fork_workers(
 
 
 def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
-    """Reads all rows once: bad ones are found before anything is scored."""
+    """Reads all rows once, so that bad rows are found before anything is scored."""
     left_out: dict[str, str] = {}
     notes = TableNotes()
 
@@ -394,7 +396,7 @@ def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dic
 
 
 def _output_stamp(target: pathlib.Path, contents: pathlib.Path) -> list[list[Any]]:
-    """Returns the stamp of an output whose contents are, or will be, moved to its place."""
+    """Returns the stamp of an output whose contents are in place or will be moved there."""
     is_file = contents.is_file()
     files = [contents] if is_file else sorted(p for p in contents.rglob("*") if p.is_file())
     names = (path.relative_to(contents) for path in files)
@@ -404,9 +406,9 @@ def _output_stamp(target: pathlib.Path, contents: pathlib.Path) -> list[list[Any
 def _pin_checkpoints(
     scorers: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Returns scorers with the steps of checkpoints that a stopped run noted, or that are there.
+    """Returns scorers whose checkpoints name their steps: as a stopped run noted, or the newest.
 
-    Also returns what identifies each of these checkpoints.
+    Also returns the digest of each checkpoint.
     """
     pinned = {name: dict(settings) for name, settings in scorers.items()}
     noted_models, digests = note.get("models", {}), {}
@@ -427,10 +429,10 @@ def preflight(
     options: ScoreOptions,
     bad_rows: BadRows,
 ) -> None:
-    """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
+    """Prints what `score` would read, and writes it to OUTPUT.preflight.json; scores nothing."""
     target = path_of(options.output)
     form_of(target, options.format or "")
-    partial_folder(target)  # an error where there can be none
+    partial_folder(target)  # raises if the target cannot have one
     loaded = _load_scorers(scorers, target)
     notes = TableNotes()
     rows = score_input.rows(bad_rows, notes=notes)
@@ -479,10 +481,10 @@ def _write_output(
     data_set: "DataSet | None",
     note_file: pathlib.Path,
 ) -> None:
-    """Turns the rows into the output, which appears whole, and notes what it is of.
+    """Builds the output, which appears as a whole, and notes the run that made it.
 
-    A disk has the note first: a kill between the two leaves no output that nobody knows. A store
-    says the version of an output, which the note has, only afterwards.
+    On a disk the note comes first, so that a kill between the two leaves no output without a note.
+    On a store it comes last, because it holds the output's version, which is known only then.
     """
 
     def note(contents: pathlib.Path) -> None:
@@ -525,13 +527,13 @@ def _write_costs(
     score_input: ScoreInput,
     device_time: Any,
 ) -> None:
-    """Writes as JSON what each scorer costs, measured on the first rows of the first corpus.
+    """Writes as JSON the cost of each scorer, measured on the first rows of the first corpus.
 
-    `millions` are the parameters of each of its models, `examples_per_second` of a second pass over
-    as many `rows` of the `corpus` on a `device`, after everything is compiled. `device_waited` is
-    the share of the run, from its first batch to its last, in which no batch of any scorer was
-    queued, compilations included; None where they queue none, or where a run before had scored all.
-    `options` are in the order of `scorers`.
+    `millions` lists the parameters of each of its models. `examples_per_second` is the speed of a
+    second pass over `rows` rows of `corpus` on `device`, after everything is compiled.
+    `device_waited` is the share of the run, from its first batch to its last, in which no batch of
+    any scorer was queued, compilations included; None if no batch was queued, for example because
+    an earlier run had scored all rows. `options` are in the order of `scorers`.
     """
     import jax
 
@@ -543,7 +545,7 @@ def _write_costs(
     costs = {}
     for (name, scorer), settings in zip(scorers.items(), options.values(), strict=True):
         scorer.score(examples)
-        # Another one in between, so that the second pass is not remembered.
+        # Scores another example in between, so that the second pass is not served from a cache.
         scorer.score([dataclasses.replace(examples[0], response=f"{examples[0].response} Yes.")])
         start = time.perf_counter()
         scorer.score(examples)
