@@ -1,6 +1,6 @@
 """The runs that convert checkpoints and soft prompts, and `write-manifest`.
 
-Prompts are .npy files, folders of PEFT, and checkpoints of ours.
+Prompts are .npy files, PEFT folders, and checkpoints in our own format.
 """
 
 import contextlib
@@ -58,18 +58,18 @@ from faith_jax.tokenizers.vocabularies import tokenizer_folder
 
 logger = logging.getLogger("faith_jax")
 
-_ROOM = 1 << 20  # bytes, of what stands beside the parameters
+_ROOM = 1 << 20  # bytes for the files beside the parameters
 
 
 def import_checkpoint(source: str, target: str, overwrite: bool = False, base: str = "") -> None:
-    """Converts any checkpoint that can be read to our own form, with its tokenizer.
+    """Converts any checkpoint that can be read to our own format, with its tokenizer.
 
     The target appears whole or not at all; `overwrite` replaces a checkpoint or an empty folder.
-    `base` is that of a prompt-tuned checkpoint which has moved, or of a LoRA adapter, which is
-    merged with it; "" = what the source names.
+    `base` is the base model of a prompt-tuned checkpoint, if it has moved, or of a LoRA adapter,
+    which is merged into it; "" = the base that the source names.
     """
     path = path_of(source)
-    is_whole = not base and hugging_face.is_huggingface(path)  # with an adapter beside it
+    is_whole = not base and hugging_face.is_huggingface(path)  # even if an adapter is beside it
     if is_peft(path) and method_of(path) == "LORA" and not is_whole:
         base = base or read_lora(path).base
         if not base:
@@ -86,8 +86,8 @@ def export_checkpoint(
 ) -> None:
     """Writes any checkpoint that can be read as a Hugging Face folder; see `import_checkpoint`.
 
-    generation_config.json says the model's special tokens, unless the checkpoint was read from such
-    a folder, whose own is copied. Parameters are rounded to `dtype`; None = as they are.
+    generation_config.json is copied if the checkpoint was read from a Hugging Face folder, and
+    otherwise names the model's special tokens. Parameters are rounded to `dtype`; None = unchanged.
 
     Raises:
       CheckpointError: for a soft prompt, with the commands that export it and its base model.
@@ -113,7 +113,7 @@ def export_checkpoint(
     def write(checkpoint: Checkpoint, folder: pathlib.Path) -> None:
         if dtype is not None:
             numpy = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
-            with np.errstate(over="ignore"):  # named below
+            with np.errstate(over="ignore"):  # check_finite reports overflows below
                 params = jax.tree.map(lambda x: np.asarray(x).astype(numpy), checkpoint.params)
             for name, array in flatten(params).items():
                 check_finite(name, array, f"{source}, rounded to {dtype}")
@@ -130,13 +130,13 @@ def export_checkpoint(
 
 
 def add_manifest(source: str) -> pathlib.Path:
-    """Writes the manifest of a checkpoint, or verifies it where there is one; returns its path.
+    """Writes the manifest of a checkpoint, or verifies an existing one; returns its path.
 
     The checkpoint is read first, so a broken one gets no manifest.
 
     Raises:
-      CheckpointError: it cannot be read, or differs from its manifest.
-      ConfigError: its folder cannot be written to.
+      CheckpointError: the checkpoint cannot be read, or differs from its manifest.
+      ConfigError: the folder cannot be written to.
     """
     folder, tensors = stored_tensors(source)
     path = folder / MANIFEST
@@ -154,15 +154,15 @@ class Prompts(NamedTuple):
     """The soft prompts of a checkpoint."""
 
     vectors: dict[str, np.ndarray]  # float32 [length, embed] by their names among `PROMPTS`
-    config: TransformerConfig  # of the model with them
-    base: Mapping[str, str] | None  # path and content_hash of their model; None = it is there too
+    config: TransformerConfig  # of the model with the prompts
+    base: Mapping[str, str] | None  # base model's path and content_hash; None = model is included
 
 
 def read_prompts(source: str) -> Prompts:
-    """Reads the soft prompts of a checkpoint, without its base model where they stand alone.
+    """Reads the soft prompts of a checkpoint, without its base model if they are stored alone.
 
     Raises:
-      CheckpointError: for a source without a prompt, or with one that is broken.
+      CheckpointError: the source has no prompt, or a broken one.
     """
     path = path_of(source)
     checkpoint = read_native(path) if is_native(path) else None
@@ -191,11 +191,11 @@ def read_prompts(source: str) -> Prompts:
 def export_prompt(
     source: str, target: str, overwrite: bool = False, which: str | None = None, base_name: str = ""
 ) -> None:
-    """Writes a soft prompt as a .npy file, float32 [length, embed], or as a folder of PEFT's.
+    """Writes a soft prompt as a .npy file, float32 [length, embed], or as a PEFT folder.
 
-    The base model need not be there. The target appears whole or not at all. A checkpoint with both
-    prompts needs `which`: "encoder" or "decoder". PEFT's folder calls the base model `base_name`;
-    "" = its path, where that is a Hugging Face folder.
+    The base model need not exist. The target appears whole or not at all. A checkpoint with both
+    prompts needs `which`: "encoder" or "decoder". The PEFT folder calls the base model `base_name`;
+    "" = its path, if that is a Hugging Face folder.
     """
     place = _free_place(target, overwrite, source)
     prompts = read_prompts(source)
@@ -222,16 +222,16 @@ def export_prompt(
 def import_prompt(
     source: str, target: str, base: str = "", overwrite: bool = False, which: str | None = None
 ) -> None:
-    """Makes a checkpoint of ours, or a .npy file, of a prompt in another form.
+    """Converts a prompt in another format to our own checkpoint format, or to a .npy file.
 
-    The source is a folder that PEFT wrote, or a .npy file of floats [length, embed]. The target is
-    a folder, which has the prompt and names its base model; or, for PEFT's, a file that ends in
-    .npy. It appears whole or not at all. A base of "" is what PEFT's folder names. `which`,
-    "encoder" or "decoder", is where the prompt of a .npy file stands; None = in front of the input.
+    The source is a PEFT folder, or a .npy file of floats [length, embed]. The target is a folder
+    with the prompt and the name of its base model, or, from a PEFT folder, a .npy file; it appears
+    whole or not at all. `base` is the base model; "" = the one that the PEFT folder names. `which`
+    says where the prompt of a .npy file goes: "encoder", "decoder", or None = before the input.
     """
     place = _free_place(target, overwrite, source, base)
     is_npy, path = _is_npy_file(source), path_of(source)
-    if not is_npy and path.is_file():  # prompt-tuning's have no ending
+    if not is_npy and path.is_file():  # the prompt-tuning library writes .npy files without ending
         with path.open("rb") as file:
             is_npy = file.read(6) == np.lib.format.MAGIC_PREFIX
     if is_npy and _is_npy_file(target):
@@ -275,7 +275,7 @@ def import_prompt(
 
 
 def _prompt_name(config: TransformerConfig, side: str | None, task_type: str, where: str) -> str:
-    """Returns the name among `PROMPTS` of a prompt in front of the input, or as it is asked for."""
+    """Returns the name among `PROMPTS` of a prompt for a side; by default, of the input's side."""
     in_front, kind = "encoder", ENCODER_DECODER
     if config.is_decoder_only:
         in_front, kind = "decoder", DECODER_ONLY
@@ -304,7 +304,7 @@ def _write_npy(place: pathlib.Path, vectors: np.ndarray) -> None:
 
 
 def _peft_has(name: str, config: TransformerConfig) -> bool:
-    """Whether PEFT has such prompts of such models."""
+    """Whether PEFT supports a prompt of this name in this model."""
     is_before_decoder = name == "decoder_prompt" and not config.is_decoder_only
     return not (is_before_decoder or config.is_encoder_only or config.knowledge_attention)
 
@@ -318,7 +318,7 @@ def _convert_checkpoint(
 ) -> None:
     place = _free_place(target, overwrite, source, base)
     checkpoint = open_checkpoint(source, base=base or None).read()
-    # An adapter may lie without a tokenizer.
+    # The folder of an adapter may lack a tokenizer.
     tokenizer = tokenizer_folder(source) or (tokenizer_folder(base) if base else None)
     check_space(place, _ROOM + sum(leaf.nbytes for leaf in jax.tree.leaves(checkpoint.params)))
     with _new_checkpoint(place, overwrite) as beside:
@@ -333,7 +333,7 @@ def _is_npy_file(path: str | pathlib.Path) -> bool:
 
 
 def _free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
-    """Returns where a target goes; one that must not be replaced is an error before any work."""
+    """Returns the path of a target; raises ConfigError, before any work, if it is not free."""
     place = path_of(target).absolute()
     read = [path_of(source).resolve() for source in sources if source]
     problem = ""
@@ -356,7 +356,7 @@ def _free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _new_checkpoint(place: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
-    """Yields a folder to write a checkpoint to, which takes its place at the end."""
+    """Yields a folder to write a checkpoint to; it is moved to `place` at the end."""
     with (
         atomic_folder(place, "a checkpoint", overwrite, "TARGET") as beside,
         report_write_errors(f"TARGET: {place}"),

@@ -264,7 +264,7 @@ def _ends_schedule(difference: SettingDifference) -> bool:
 
 
 def log_changes(folder: pathlib.Path, changed: list[SettingDifference]) -> None:
-    """Logs the settings that changed; a change of TRAIN_STEPS that moves a schedule is a warning."""
+    """Logs changed settings, with a warning if a change of TRAIN_STEPS changes a schedule."""
     steps = next((d for d in changed if d.path == TRAIN_STEPS), None)
     if steps and any(map(_ends_schedule, changed)):
         logger.warning(

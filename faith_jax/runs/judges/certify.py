@@ -1,8 +1,8 @@
-"""The run `certify`: does a judge's folder score as certified, on this machine and dtype.
+"""The run `certify`: checks that a judge scores as its own code does, on this machine and dtype.
 
-Scores of 200 pairs of our own sentences are compared with those of the judge's own code, which
-tools/make_judge_references.py has made of tiny random models, or which a user has made of the
-published one; and those in another dtype with those in float32.
+Scores of 200 pairs of our own sentences are compared with reference scores by the judge's own code:
+for tiny random models, tools/make_judge_references.py computed them; for the published model, a
+user did. Scores in another dtype are compared with scores in float32.
 """
 
 import dataclasses
@@ -35,24 +35,24 @@ from faith_jax.scoring.registry import load_scorer
 
 _FOLDER = pathlib.Path(__file__).parent
 _QUERY = "What is known of it?"
-# The first tokens of words in T5's published vocabulary; MiniCheck's code has 3 and 209 as numbers.
+# The first tokens of words in T5's published vocabulary; MiniCheck's code hard-codes 3 and 209.
 _PUBLISHED_IDS = {
     **{"1": 209, "0": 3, "Yes": 2163, "No": 465},
     **{"Attributable": 486, "Contradictory": 17277, "Extrapolatory": 8505},
 }
-# Differences that are allowed; random models are made to be sensitive.
+# Largest differences that are allowed; tiny random models are sensitive on purpose.
 _OF_REFERENCES, _OF_BFLOAT16, _OF_TINY_BFLOAT16 = 1e-4, 0.05, 0.2
-_SHOWN = 5  # pairs that differ, of a comparison
-# Heads of the tiny models; no number = two classes.
+_SHOWN = 5  # differing pairs shown for each comparison
+# Classes of the tiny models' heads; cards that are not listed have two.
 _CLASSES = dict.fromkeys(
     ("wecheck_deberta_v3", "summac_zs_vitaminc", "summac_conv_vitaminc", "alignscore"), 3
 )
 
 
 class ScoredPair(NamedTuple):
-    """A pair that is scored."""
+    """A grounding and a response to score."""
 
-    kind: str  # what it tests
+    kind: str  # the case that the pair tests
     texts: tuple[str, ...]  # of the grounding
     response: str
     query: str = ""  # the last turn before the response
@@ -65,7 +65,7 @@ class _Sentences(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def certification_pairs() -> list[ScoredPair]:
-    """Returns the 200 pairs, which are the same in all versions that have the same references."""
+    """Returns the 200 pairs, for which the stored references were computed."""
     read = read_toml_as(_FOLDER / "pairs.toml", _Sentences)
     pairs = list[ScoredPair]()
     for kind, facts in (("short", read.facts), ("unicode", read.unicode)):
@@ -83,7 +83,7 @@ def certification_pairs() -> list[ScoredPair]:
         )
     pairs += [ScoredPair("edge", tuple(texts), response) for texts, response in read.edges]
     for number in range(15):
-        # 35 facts, which are more than a chunk of any card.
+        # 35 facts are longer than a chunk of any card.
         order = [read.facts[(number + place) % len(read.facts)] for place in range(35)]
         passages = [f"{first} {second}" for first, second, _, _ in order]
         texts = tuple(" ".join(passages[start : start + 5]) for start in range(0, 35, 5))
@@ -102,17 +102,17 @@ def reference_model(
     family: str,
     sizes: Mapping[str, int] = types.MappingProxyType({}),
 ) -> pathlib.Path:
-    """Writes the tiny model of a package's card, or one of other sizes; returns its folder."""
+    """Writes the tiny model of one of the package's cards, in given sizes; returns its folder."""
     card = read_card(name)
     reads = card.reads
     classes = 0 if isinstance(reads, ReadWords) else _CLASSES.get(name, 2)
     loud = dict[int, float]()
     if isinstance(reads, ReadWords):
-        # The piece that a word begins with, the longest one.
+        # The longest piece that a word begins with.
         pieces = sorted(T5_IDS, key=len, reverse=True)
         words = [f"\u2581{word}" for word in reads.words or ()]
         ids = [T5_IDS[next(filter(word.startswith, pieces))] for word in words]
-        # Signs with which the first word is neither rare nor certain.
+        # With these signs, the first word's probability is near neither 0 nor 1.
         factors = [4.0, 4.0] if len(ids) == 2 else [-4.0, 4.0, 4.0]
         if reads.over == "vocabulary":
             factors = [-10.0]
@@ -128,8 +128,8 @@ def reference_model(
 class References(msgspec.Struct, forbid_unknown_fields=True):
     """The scores that a judge's own code gives its tiny model."""
 
-    code: Text  # whose, and which version
-    scores: list[float | None]  # of each pair; None = it gives none
+    code: Text  # name and version of the judge's code
+    scores: list[float | None]  # of each pair; None = the code gives no score
 
 
 def read_references() -> dict[str, References]:
@@ -146,14 +146,14 @@ class _ReferenceRow(msgspec.Struct):
 class ScoreComparison:
     """Two lists of scores of the same pairs; NaN = undefined."""
 
-    name: str  # what is compared with what
+    name: str  # names both sides of the comparison
     tolerance: float  # the largest difference that is allowed
     scores: Sequence[float]  # of each pair
-    references: Mapping[int, float]  # of the pairs that are compared, by number from 0
-    threshold: float | None  # above which a response is supported
+    references: Mapping[int, float]  # of the compared pairs, by number from 0
+    threshold: float | None  # responses with higher scores are supported
 
     def difference(self, number: int) -> float:
-        """Returns how far a pair's scores are apart; infinite where only one is undefined."""
+        """Returns the distance between a pair's scores; infinite if only one is undefined."""
         score, reference = self.scores[number], self.references[number]
         if math.isnan(score) and math.isnan(reference):
             return 0.0
@@ -161,7 +161,7 @@ class ScoreComparison:
 
     @property
     def differences(self) -> list[float]:
-        """The differences of the pairs that are compared."""
+        """The differences of all compared pairs."""
         return [self.difference(number) for number in self.references]
 
     def changed_pairs(self) -> list[int]:
@@ -179,7 +179,7 @@ class ScoreComparison:
         return sorted(far, key=self.difference, reverse=True)
 
     def row(self) -> tuple[Any, ...]:
-        """Returns the row of the table."""
+        """Returns this comparison's row of the table."""
         changed = None if self.threshold is None else len(self.changed_pairs())
         largest, median = max(self.differences), statistics.median(self.differences)
         result = "differs" if self.wrong() else "as certified"
@@ -209,8 +209,8 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
     """Returns the table of a judge's certification, and whether it is certified.
 
     Raises:
-      FaithJaxError: for bad input: an unknown card, a folder that the card does not fit, references
-        that are none.
+      FaithJaxError: for bad input, such as an unknown card, a folder that does not fit the card, or
+        an invalid file of references.
     """
     name, pairs = options.card, certification_pairs()
     check_is_judge(name)
@@ -264,7 +264,7 @@ def _certify_folder(
     folder: str,
     references: tuple[str, Mapping[int, float]] | None,
 ) -> tuple[str, bool]:
-    """Returns the table of a folder, and whether it is certified."""
+    """Returns the table of a folder's comparisons, and whether the folder is certified."""
     dtype = options.dtype or ("bfloat16" if options.folder else "float32")
     if references is None and dtype == "float32":
         raise ConfigError(
@@ -325,7 +325,7 @@ def _certify_folder(
 
 
 def _score_pairs(scorer: Any, pairs: Sequence[ScoredPair]) -> list[float]:
-    histories = [[pair.query] for pair in pairs]  # an empty query is none, without a warning
+    histories = [[pair.query] for pair in pairs]  # an empty query gives no warning
     groundings, responses = [p.texts for p in pairs], [p.response for p in pairs]
     return [score.value for score in scorer.score(groundings, responses, histories)]
 
@@ -333,7 +333,7 @@ def _score_pairs(scorer: Any, pairs: Sequence[ScoredPair]) -> list[float]:
 def _check_card_tokens(
     card: JudgeCard, scorer: Any, published: bool
 ) -> tuple[list[str], list[str]]:
-    """Returns notes on the tokenizer's ids of the card's tokens, and faults among them."""
+    """Returns notes on the ids that the tokenizer gives the card's tokens, and wrong ids."""
     tokenizer, reads = scorer.judge.encode.tokenizer, card.reads
     notes, problems = list[str](), list[str]()
     ids = {
@@ -365,7 +365,7 @@ def _finite_or_none(value: float) -> float | None:
 
 
 def pair_rows(pairs: Sequence[ScoredPair], card: JudgeCard) -> list[dict[str, Any]]:
-    """Returns the rows of pairs as a judge's own code takes them: the grounding is one text."""
+    """Returns the pairs as rows for a judge's own code, with each grounding as one text."""
     between = text_between(card.chunks)
     return [
         {

@@ -1,9 +1,9 @@
-"""Scores groundings and responses with the judge that this folder holds, without faith_jax.
+"""Scores groundings and responses with the judge in this folder, without faith_jax.
 
     python score.py rows.jsonl > scores.jsonl
 
-A row is {"grounding": "a text", or ["several", "texts"], "response": "a text"}, and for judges that
-read the question it has "query": "a text", or "history": ["turns"], of which they read the last.
+A row is {"grounding": "a text", or ["several", "texts"], "response": "a text"}. Judges that read
+the question also need "query": "a text", or "history": ["turns"], of which they read the last.
 manifest.json names the packages that are needed. In Python:
 `Scorer("FOLDER").score([{"grounding": …, "response": …}])`.
 """
@@ -25,13 +25,13 @@ GROUNDING, RESPONSE, QUERY, HISTORY = "grounding", "response", "query", "history
 
 
 class Scorer:
-    """The judge of a folder.
+    """A judge that was exported to a folder.
 
     Args:
-      folder: that `faith-jax export-scorer` wrote.
+      folder: written by `faith-jax export-scorer`.
 
     Raises:
-      ValueError: a file is missing, or is not the one that was written.
+      ValueError: the folder has another form, or a file is not the one that was exported.
     """
 
     def __init__(self, folder="."):
@@ -47,7 +47,7 @@ class Scorer:
         self._programs = {}
 
     def _load_tokenizer(self):
-        """Returns a function from a text to its ids, and where in the text each token ends."""
+        """Returns a function from a text to its ids and the end of each token in the text."""
         path = self.folder / self.manifest["tokenizer"]
         if path.suffix == ".json":
             import tokenizers
@@ -64,7 +64,7 @@ class Scorer:
         model = sentencepiece.SentencePieceProcessor(model_file=str(path))
 
         def encode_pieces(text):
-            # The only form with positions that all versions have.
+            # The only output form with positions that all versions support.
             message = model.encode(text, out_type="serialized_proto")
             pieces = [
                 dict(_read_protobuf_fields(value))
@@ -74,7 +74,7 @@ class Scorer:
             starts = [piece.get(4, 0) for piece in pieces]
             ends = [piece.get(5, 0) for piece in pieces]
             for n in range(len(pieces) - 2, -1, -1):
-                # Of the bytes of a character only the last one has a width.
+                # Among the byte pieces of a character, only the last one has a width.
                 is_byte = re.fullmatch(rb"<0x..>", pieces[n].get(1, b""))
                 if is_byte and starts[n] == ends[n] == starts[n + 1]:
                     ends[n] = ends[n + 1]
@@ -91,10 +91,10 @@ class Scorer:
         return load_file(self.folder / "params.safetensors")
 
     def score(self, rows):
-        """Returns the results of rows: score, supported, evidence, cut_tokens, undefined.
+        """Returns a result for each row: score, supported, evidence, cut_tokens, undefined.
 
-        A score is None where there is none, and `undefined` then says why; supported is None where
-        there is no threshold either.
+        An undefined score is None, and `undefined` then gives the reason. `supported` is None
+        without a score or a threshold.
         """
         rows, rule = list(rows), self.manifest["response"]
         self._warn_of_no_query(rows)
@@ -142,7 +142,7 @@ class Scorer:
         return results
 
     def _warn_of_no_query(self, rows):
-        """Warns where the input has the query and rows have none."""
+        """Warns if the judge reads the query and some rows have no query."""
         segments = [part for parts in self.manifest["segments"] for part in parts]
         reads_query = any(QUERY in part[1::2] for part in segments if isinstance(part, list))
         if reads_query and (count := sum(not query_of(row) for row in rows)):
@@ -153,7 +153,7 @@ class Scorer:
             )
 
     def _compute_support(self, rows):
-        """Returns float64 [rows, 1 or 2]."""
+        """Returns the model's outputs for rows: float64 [rows, 1 or 2]."""
         values = np.zeros((len(rows), self.manifest["outputs"]))
         order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]))
         for length, size in self.manifest["programs"]:
@@ -194,7 +194,7 @@ class Scorer:
         return PunktSentenceTokenizer(parameters)
 
     def _split_again(self, text):
-        """Yields the parts of a text behind abbreviations that end a sentence."""
+        """Yields the parts of a text, split after abbreviations that end a sentence."""
         rule, start = self.manifest["sentences"], 0
         last = re.compile(rf"(?<![^\W\d_])(?:{rule['last']})\.$", re.IGNORECASE)
         for space in re.finditer(rf"\s+(?=(?:{rule['first']})\b)", text):
@@ -205,7 +205,7 @@ class Scorer:
 
     @functools.cached_property
     def _size_of(self):
-        """The function that counts a sentence in the unit of the chunks."""
+        """The function that measures a sentence in the unit of the chunks."""
         unit = self.manifest["chunks"]["unit"]
         if unit == "treebank_words":
             from nltk.tokenize.destructive import NLTKWordTokenizer
@@ -219,7 +219,7 @@ class Scorer:
         }[unit]
 
     def _split_grounding(self, texts):
-        """Returns the chunks of a grounding; one where they are windows of tokens."""
+        """Returns the chunks of a grounding; a single one if chunks are windows of tokens."""
         rule = self.manifest["chunks"]
         grounding = self.manifest["between"].join(texts)
         if not grounding.strip():
@@ -259,7 +259,7 @@ class Scorer:
         ]
 
     def _build_inputs(self, chunks, response, query, number):
-        """Yields ((ids, where the second text begins), chunk, tokens that were cut)."""
+        """Yields ((ids, start of the second text), chunk, number of cut tokens)."""
         limit, rule = self.manifest["max_length"], self.manifest["chunks"]
         front, between, suffix = self.manifest["around"]
         added = len(front) + len(between) + len(suffix)
@@ -292,7 +292,7 @@ class Scorer:
                 yield (row, second), chunk, cut
 
     def _encode_input_texts(self, values):
-        """Returns the ids of the texts of an input, and where the grounding's begin and end."""
+        """Returns the ids of an input's texts, and the start and end of the grounding's ids."""
         texts, grounding, count = [], (0, 0), 0
         for segments in self.manifest["segments"]:
             ids = []
@@ -317,13 +317,13 @@ class Scorer:
 
 
 def query_of(row):
-    """Returns the last turn before a response, "" = there is none."""
+    """Returns the last turn before a response, or "" without one."""
     history = row.get(HISTORY) or []
     return row.get(QUERY) or (history if isinstance(history, str) else "".join(history[-1:]))
 
 
 def _read_protobuf_fields(message):
-    """Yields the numbers and values of a protocol buffer's fields: integers and bytes."""
+    """Yields the number and value (an integer or bytes) of each field of a protocol buffer."""
     place = 0
 
     def integer():
@@ -348,7 +348,7 @@ def _read_protobuf_fields(message):
 
 
 def windows(count, length, overlap):
-    """Returns where windows of a sequence begin and end."""
+    """Returns the starts and ends of the windows of a sequence."""
     if count <= length:
         return [(0, count)]
     step = max(1, int(length * (1 - overlap)))
@@ -366,7 +366,7 @@ def _strip_invisible(text):
 
 
 def read_rows(path):
-    """Returns the rows of a file of JSON lines; a wrong one is a ValueError."""
+    """Returns the rows of a file of JSON lines; raises ValueError for an invalid row."""
     rows = []
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
@@ -381,7 +381,7 @@ def read_rows(path):
 
 
 def _check_row(row, place):
-    """Raises a ValueError where a row has no texts."""
+    """Raises ValueError if a field of a row is not a text."""
     for name, value in ((GROUNDING, row.get(GROUNDING)), (HISTORY, row.get(HISTORY) or [])):
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):

@@ -1,4 +1,4 @@
-"""The run `check`: the claims of responses in files, each with its verdict and evidence."""
+"""The run `check`: finds a verdict and evidence for each claim of responses."""
 
 import dataclasses
 import functools
@@ -79,16 +79,16 @@ _ROWS = "rows.jsonl"
 
 
 def check(options: CheckOptions) -> Iterator[str]:
-    """Checks a response, or those of files, and yields lines about them; a stopped run resumes.
+    """Checks a response, or all responses in files, and yields a report; a stopped run resumes.
 
     Raises:
       InputError: for missing or bad rows.
-      ConfigError: for wrong options, no knowledge base or model, and an output that exists.
+      ConfigError: for wrong options, a missing knowledge base or model, or an existing output.
     """
     outputs = {"--output": options.output, "--html": options.html}
     check_outputs(options.input, outputs)
     complete = [o for o, output in outputs.items() if output and is_finished(path_of(output))]
-    # A run that was killed before its end makes both again.
+    # A run that was killed between moving its output and its end makes both outputs again.
     ends = "--output" in complete and is_moved(path_of(options.output))
     lacks_page = bool(options.html) and complete == ["--output"] and not ends
     if complete and not lacks_page and not ends:
@@ -177,7 +177,7 @@ def _read_responses(
     bad_rows: BadRows,
     notes: TableNotes | None = None,
 ) -> Iterator[ExampleRow]:
-    """Yields the responses; one whose label cannot be read is a bad row."""
+    """Yields the responses; a row whose label cannot be read is a bad row."""
     if source is None:
         example = GroundedExample("claim", Grounding(()), options.history, options.claim)
         yield ExampleRow(example, "claims", {})
@@ -200,12 +200,10 @@ class _Gold(NamedTuple):
 
 
 def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
-    """Reads the right verdicts of a row.
-
-    DialFact's claims that are personal cannot be verified.
+    """Reads the right verdicts of a row; DialFact's personal claims count as not verifiable.
 
     Raises:
-      InputError: it says anything else, or not as many as there are claims.
+      InputError: a label is unknown, or there is not one label per claim.
     """
     column = options.label_column
     name = column
@@ -286,7 +284,7 @@ def _write_claim_rows(
     rows_file: pathlib.Path,
     options: CheckOptions,
 ) -> None:
-    """Writes the claims of each response as scored rows, those that are not there yet."""
+    """Appends the claims of each response as scored rows, after the rows that exist already."""
 
     def texts(some: Iterable[ExampleRow]) -> tuple[list[str], list[Any], list[Grounding] | None]:
         examples = [row.example for row in some]
@@ -311,7 +309,7 @@ def _write_claim_rows(
 def _build_claim_rows(
     row: ExampleRow, checked: CheckedResponse, gold: _Gold
 ) -> Iterator[ScoredRow]:
-    """Yields the claims of a response as scored rows; columns of the same names are renamed."""
+    """Yields a response's claims as scored rows; input columns with our names are renamed."""
     dialogue = row.example.history
     for number, claim in enumerate(checked.claims):
         own_fields = {
@@ -342,7 +340,7 @@ def _build_claim_rows(
 
 
 def _claim_lines(rows: Iterable[ScoredRow]) -> Iterator[str]:
-    """Yields a response's claims with verdicts and evidence, and the verdict on the response."""
+    """Yields lines: a response's claims with verdicts and evidence, and the response's verdict."""
     count, verdict = 0, NOT_VERIFIABLE
     for row in rows:
         count += 1

@@ -38,8 +38,8 @@ from faith_jax.statistics.scored_corpora import (
 from faith_jax.statistics.systems import Column, Layout, systems_table
 
 _SHOWN = 100  # characters of a response in a table
-_NAMED = 8  # ids of rows with the same words, at most
-_NO_CORPUS = "rows"  # the corpus of systems that say none
+_NAMED = 8  # most ids listed of rows with the same words
+_NO_CORPUS = "rows"  # the corpus of systems whose rows name none
 
 
 class _ComparedSystems(NamedTuple):
@@ -53,12 +53,12 @@ class _ComparedSystems(NamedTuple):
 def compare_systems(
     files: Sequence[str], options: EvaluateOptions, are_systems: bool = True
 ) -> _ComparedSystems:
-    """Compares systems; a file without a field `system` is one, named as its corpus or as itself.
+    """Compares systems; a file without a field `system` is one, named after its corpus or file.
 
     Without --table, the columns are the mean of each scorer, and the share of rows below a score;
-    and without --baseline the first system of a corpus is the others'. Rows that not all systems of
-    a corpus have are then left out. If they are no systems, but corpora of their own, nothing is
-    compared.
+    the first system is the baseline unless --baseline or --compare names one; and rows that not all
+    systems of a corpus have are left out. With `are_systems` False, the files are separate corpora,
+    and their rows are not matched.
     """
     system_rows = _SystemRows(options, {} if options.table else systems_by_file(files, options))
     layout = read_layout(options.table, Layout) if options.table else None
@@ -132,7 +132,7 @@ def compare_systems(
     )
     table = table._replace(notes=(*table.notes, *notes))
     if layout is None and all(corpus == _NO_CORPUS for corpus, _ in system_rows.places.values()):
-        # No row says its corpus, which the first column and the notes would name.
+        # No row names a corpus, so the first column and the notes need not.
         notes, lead = [], f"{_NO_CORPUS}: "
         for note in table.notes:
             bare = note.removeprefix(lead)
@@ -148,7 +148,7 @@ def compare_systems(
 def _find_bounds(
     scorer: str, grouped: Mapping[tuple[str, str], Sequence[Corpus]], notes: list[str]
 ) -> tuple[float, float] | None:
-    """Returns the ends of a scorer's scale; None = it is unknown, or has none."""
+    """Returns the ends of a scorer's scale; None = the scale is unknown or unbounded."""
     if scorer not in scorer_names():
         return None
     card = scorer_card(scorer)
@@ -195,9 +195,10 @@ def _build_scorer_columns(
 
 
 def systems_by_file(files: Sequence[str], options: Comparison) -> dict[str, str]:
-    """Returns the names of files that are systems: of one corpus, with scores of the same scorers.
+    """Returns names for the files that are systems, by path.
 
-    Files of one corpus with other scorers are of one system, and are joined.
+    Files are systems if they share a corpus and a scorer. Files of one corpus without a common
+    scorer belong to the same system and are joined.
     """
     named = options.score_columns
     firsts = {path: next(read_scored_rows(path_of(path), named), None) for path in files}
@@ -220,14 +221,14 @@ def _shorten_text(text: str) -> str:
 
 
 class _SystemRows:
-    """The rows of systems as they are read: whose they are, and the lowest scores."""
+    """Collects, while rows are read, the system of each row and the rows with the lowest scores."""
 
     def __init__(self, options: EvaluateOptions, systems: Mapping[str, str]):
         self._options = options
-        self._systems = systems  # by path, of files that are systems
+        self._systems = systems  # names by path, of files that are systems
         self.places: dict[str, tuple[str, str]] = {}
-        # The lowest rows by what is alike in them, how many rows are so, and the first of their
-        # ids.
+        # The lowest row of each group of rows with the same words, the group sizes, and the first
+        # ids of each group.
         self._lowest: dict[int, tuple[float, int, tuple[Any, ...]]] = {}
         self._alike: collections.Counter[int] = collections.Counter()
         self._ids_alike = collections.defaultdict[int, list[str]](list)
@@ -235,7 +236,7 @@ class _SystemRows:
         self._scores = array.array("d")
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
-        """Yields the rows of a file, whose corpus is then the name of their system."""
+        """Yields the rows of a file; their `corpus` is replaced by the name of their system."""
         for row in read_scored_rows(path_of(path), self._options.score_columns):
             fields = row["fields"]
             system = fields.get("system", self._systems.get(path))
@@ -250,7 +251,7 @@ class _SystemRows:
                 text = row["generated_text"]
                 text_hash = hash((key[1], *([row["id"]] if text is None else lower_words(text))))
                 self._alike[text_hash] += 1
-                if len(self._ids_alike[text_hash]) <= _NAMED:  # one of them is shown by itself
+                if len(self._ids_alike[text_hash]) <= _NAMED:  # one more, which has its own column
                     self._ids_alike[text_hash].append(row["id"])
                 self._scores.append(score)
                 item = (
@@ -271,18 +272,18 @@ class _SystemRows:
     def worst(self) -> Table:
         """Returns the rows with the lowest score of the first scorer, the lowest first.
 
-        Rows of a system whose responses have the same words are one, with the ids of the others.
+        Rows of a system whose responses have the same words are merged into one that lists the ids.
         """
         columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
         rows, tidy_rows, has_marks = [], [], False
-        # Only a scorer from 0 has halves. Half of a response's own score would leave the words of
-        # the worst ones without marks.
+        # Half a score makes sense only on a scale from 0. The median is that of all responses: half
+        # of a response's own score would mark no words in the worst ones.
         is_from_0 = self._scorer in scorer_names() and scorer_card(self._scorer).low == 0
         cut = float(np.median(self._scores)) / 2 if is_from_0 and self._scores else -math.inf
         for text_hash, (*_, (*cells, row)) in self._list_worst_rows():
             more = self._alike[text_hash] - 1
             response = marked = row["generated_text"] or ""
-            # Words that score below the cut stand in brackets, neighbours together.
+            # Puts words that score below the cut in brackets, neighbours together.
             low = called_spans(row["words"].get(self._scorer, ()), response, cut)
             for start, end in reversed(low):
                 marked = f"{marked[:start]}[{marked[start:end]}]{marked[end:]}"
@@ -302,10 +303,10 @@ class _SystemRows:
 def _on_shared_rows(
     grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]
 ) -> dict[tuple[str, str], list[Corpus]]:
-    """Returns systems on the rows that all of a corpus have: equal ids, and the same texts.
+    """Returns systems on the rows that all systems of a corpus share.
 
-    These are the groundings, or the questions where systems retrieve their own groundings.
-    Systems without such rows are no systems of one corpus: each is one of its own then.
+    Shared rows have the same id and the same grounding, or the same question if systems retrieve
+    their own groundings. Systems that share no rows are treated as corpora of their own.
     """
     regrouped: dict[tuple[str, str], list[Corpus]] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in grouped):

@@ -1,10 +1,10 @@
-"""Fact-checking of responses: can each claim be verified, what is the evidence, is it supported.
+"""Fact-checking of responses: whether each claim can be verified and is supported, and by what.
 
-A response's sentences are its claims. Evidence is found for each in a knowledge base (Gupta 2022,
-section 5.2), and a verifier says whether it supports or refutes the claim (section 5.3). Where a
-claim names what it is about, only sentences about that count; and of these only those that have
-enough of its words, by the lexical overlap of section 5.1. A claim of whose words no sentence that
-was found has enough is not verifiable.
+A response's sentences are its claims. Evidence for each claim is found in a knowledge base (Gupta
+2022, section 5.2), and a verifier decides whether it supports or refutes the claim (section 5.3).
+If a claim names its subject, only sentences about that subject count; and a sentence counts only if
+it has enough of the claim's words, by the lexical overlap of section 5.1. If no sentence that was
+found has enough of its words, the claim is not verifiable.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from faith_jax.statistics.texts.passages import PassageFinder
 from faith_jax.statistics.texts.text_metrics import lexical_overlap
 from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown
 
-if TYPE_CHECKING:  # wrong options and files are told before JAX is imported
+if TYPE_CHECKING:  # wrong options and files are reported before JAX is imported
     from faith_jax.scoring.claims import ClaimRows, Verdict
     from faith_jax.scoring.pair_classifier import ClassifierOptions
 
@@ -41,13 +41,13 @@ logger = logging.getLogger("faith_jax")
 
 MINI_NLI, OVERLAP = "mini_nli", "lexical_overlap"
 LABELS = tuple(DialFactLabel)
-# Of Markdown: headings and the marks of lists, before which a paragraph ends; and emphasis.
+# Markdown headings, list marks and blank lines, which end a paragraph.
 _BLOCKS = re.compile(
     r"^[ \t]*#{1,6}[ \t].*$|^[ \t]*(?:[-*•+>]|\d{1,2}[.)])[ \t]+|^[ \t]*$", re.MULTILINE
 )
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 _EMPHASIS = re.compile(r"\*\*|(?<!\w)__(?=\w)|(?<=\w)__(?!\w)|`")
-_TASKS = "_verify"  # in the names of the tasks that have claims in the form "dialfact"
+_TASKS = "_verify"  # part of the names of tasks with claims in the form "dialfact"
 
 
 class Checked(NamedTuple):
@@ -56,11 +56,11 @@ class Checked(NamedTuple):
     Attributes:
       claim: a sentence of the response.
       verdict: "SUPPORTS", "REFUTES", "NOT ENOUGH INFO" or "NOT VERIFIABLE".
-      probabilities: of the first three, by name; NaN where no sentence was judged.
+      probabilities: of the first three verdicts, by name; NaN if no sentence was judged.
       evidence: sentences with title, URL and score, best first.
-      decisive: the one that the verdict follows from; None where it follows from none or from all.
-      overlap: the largest share of the claim's words that a sentence found has; undefined
-        without evidence.
+      decisive: the sentence that decides the verdict; None = none of them, or all together.
+      overlap: the largest share of the claim's words that a found sentence has; undefined without
+        evidence.
       cut: how many tokens of claim and evidence the model could not read, by part.
     """
 
@@ -74,11 +74,11 @@ class Checked(NamedTuple):
 
 
 class _ReadClaim(NamedTuple):
-    """A claim with what was said before it, and what is judged of it; see `Checked`.
+    """A claim with the utterances before it, and the evidence to judge it by; see `Checked`.
 
     Attributes:
-      read: the sentences of its evidence that the verifier reads.
-      row: the verifier's rows of them.
+      read: the sentences of the evidence that the verifier reads.
+      row: these sentences as rows of the verifier.
     """
 
     claim: tuple[str, Sequence[str]]
@@ -100,19 +100,19 @@ class FactChecker:
 
     Args:
       knowledge_base: a folder of `faith-jax index`, or "sample", the package's encyclopedia; None =
-        the evidence is in the groundings that `check_all` is given.
+        the evidence is in the groundings passed to `check_all`.
       model: the verifier, see `ClaimVerifier`; "mini_nli" is in the package.
-      form: "nli" or "dialfact", likewise.
-      labels: likewise.
-      verifiable: claims with a smaller share of their words, from 0 to 1, in a sentence of evidence
-        are called not verifiable.
-      finding: how evidence is found, as `FindingOptions(retrievers=("bm25",), sentences=3)` of
+      form: "nli" or "dialfact", see `ClaimVerifier`.
+      labels: the order of the model's classes, see `ClaimVerifier`.
+      verifiable: a share from 0 to 1; a claim is not verifiable if no sentence of evidence has at
+        least this share of its words.
+      finding: how evidence is found, such as `FindingOptions(retrievers=("bm25",), sentences=3)` of
         `faith_jax.runs.options`; its fields are the options of `faith-jax evidence`.
-      **options: of the verifier's model: `ClassifierOptions`, such as `vocabulary`, `max_length`
-        and `dtype`.
+      **options: `ClassifierOptions` of the verifier's model, such as `vocabulary`, `max_length` and
+        `dtype`.
 
     Raises:
-      ConfigError: no knowledge base or model, and for wrong options.
+      ConfigError: the knowledge base or the model is missing, or an option is wrong.
 
     >>> checker = FactChecker()  # doctest: +SKIP
     >>> checker("The piano has black and white keys.").verdict  # doctest: +SKIP
@@ -156,7 +156,7 @@ class FactChecker:
         if self._verifier.writes_labels:
             _check_form(model, form)
         self._verifiable, self._overlap = verifiable, load_scorer(OVERLAP)
-        self.unknown = UnknownTokens()  # of all that the verifier has read
+        self.unknown = UnknownTokens()  # counts over all texts that the verifier has read
 
     def __call__(self, response: str, history: Sequence[str] = ()) -> CheckedResponse:
         """Checks a response; see `check_all`."""
@@ -172,12 +172,14 @@ class FactChecker:
 
         Args:
           responses: texts.
-          histories: what was said before each, oldest first; None = nothing, also of one.
-          groundings: what each was made from, without a knowledge base.
+          histories: the utterances before each response, oldest first; None, for one response or
+            for all = no utterances.
+          groundings: the texts that each response was made from, if there is no knowledge base.
 
         Raises:
-          ConfigError: a text in place of a list, a response that is no text, other than one history
-            or grounding for each response, and groundings beside a knowledge base or neither.
+          ConfigError: an argument is a text instead of a list, a response is not a text, there is
+            not one history or grounding per response, or there are groundings as well as a
+            knowledge base, or neither.
         """
         if (groundings is None) != (self.base is not None):
             raise ConfigError("groundings: give them without a knowledge base, and only then.")
@@ -190,7 +192,7 @@ class FactChecker:
                 raise ConfigError(
                     f"{name}: expected {count}, one for each response, got {len(values)}."
                 )
-        # Series and arrays have no truth value.
+        # Compares with None, because series and arrays have no truth value.
         dialogues = [None] * len(responses) if histories is None else histories
         dialogues = [() if history is None else history for history in dialogues]
         for response, history in zip(responses, dialogues, strict=True):
@@ -217,9 +219,10 @@ class FactChecker:
         window: int,
         total: int,
     ) -> None:
-        """Chooses the shapes of the models' batches for a job of `total` responses, by a sample.
+        """Chooses the shapes of the models' batches for a job of `total` responses.
 
-        `window` responses are checked at once; the rest is as in `check_all`.
+        The other arguments are a sample of the job, as in `check_all`, and `window`, the number of
+        responses checked at once.
         """
         sentences = [claims_of(response) for response in responses]
         each = sum(map(len, sentences)) / len(sentences)
@@ -246,8 +249,8 @@ class FactChecker:
             ]
         else:
             finders = [PassageFinder(grounding.texts) for grounding in groundings or ()]
-            # Passages that have words of a claim, best first, by their shares of its content words.
-            # Sorting keeps a sentence before the passage around it that has no more words.
+            # Passages that share words with a claim, best first, by the share of its content words.
+            # Sorting is stable: a sentence stays before a longer passage with the same share.
             passages = [
                 dict.fromkeys(Evidence("", "", *p) for p in finder(claim, self._sentences - 1))
                 for finder, own_claims in zip(finders, sentences, strict=True)
@@ -255,11 +258,12 @@ class FactChecker:
             ]
             ranked = [select_evidence(list(group), self._sentences) for group in passages]
             about_subjects = ranked
-        # Whether a claim can be verified is told by all that was found, not only by its subject's.
+        # Whether a claim is verifiable depends on all sentences found, not only on its subject's.
         overlaps = self._overlap.score(
             [claim_example(*pair) for pair in zip(claims, ranked, strict=True)]
         )
-        # Sentences with few words of a claim decide nothing; a model that reads all weighs them.
+        # Sentences with few of a claim's words must not decide. A model that reads all evidence at
+        # once can weigh them itself.
         read = [
             [
                 sentence
@@ -289,7 +293,7 @@ class FactChecker:
 def claims_of(response: str) -> list[str]:
     """Returns the sentences of a response.
 
-    Headings and marks of Markdown, addresses of pages and what has no letter are none.
+    Markdown headings and marks are dropped, as is text without letters or digits outside URLs.
 
     >>> claims_of("1. Tea is **hot**. It is a drink. https://example.org/tea")
     ['Tea is hot.', 'It is a drink.']
@@ -302,7 +306,7 @@ def claims_of(response: str) -> list[str]:
 def _with_history(
     sentences: Sequence[Sequence[str]], dialogues: Sequence[Sequence[str]]
 ) -> list[tuple[str, Sequence[str]]]:
-    """Returns the sentences of all responses, each with what was said before it."""
+    """Returns the sentences of all responses, each with the utterances before it."""
     return [
         (claim, (*before, *own_claims[:place]))
         for own_claims, before in zip(sentences, dialogues, strict=True)
@@ -313,7 +317,7 @@ def _with_history(
 def claim_example(
     claim: tuple[str, Sequence[str]], evidence: Sequence[Evidence], name: str = "claim"
 ) -> GroundedExample:
-    """Returns a claim with what was said before it, and its evidence, as scorers read it."""
+    """Returns a claim, the utterances before it and its evidence as an example for scorers."""
     titles = tuple(e.title for e in evidence)
     grounding = Grounding(tuple(e.sentence for e in evidence), titles if any(titles) else ())
     return GroundedExample(name, grounding, tuple(claim[1]), claim[0])
@@ -322,8 +326,8 @@ def claim_example(
 def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float) -> str:
     """Returns the verdict on a claim, from probabilities of SUPPORTS, REFUTES and NOT ENOUGH INFO.
 
-    The overlap is the largest share of its words that a sentence of evidence has, NaN = there is
-    none; a claim with less than `verifiable` cannot be verified.
+    `overlap` is the largest share of the claim's words that a sentence of evidence has, NaN = no
+    evidence. A claim with an overlap below `verifiable` is not verifiable.
 
     >>> verdict_of(0.5, (0.1, 0.7, 0.2), 0.2), verdict_of(0.1, (0.1, 0.7, 0.2), 0.2)
     ('REFUTES', 'NOT VERIFIABLE')
