@@ -1,6 +1,6 @@
-"""The settings of a MODEL_DIR's training, for `infer` where the user says nothing else.
+"""The settings that a MODEL_DIR was trained with, as defaults of `infer`.
 
-Gin calls these functions only for macros that nobody has set (gin_configs/decoding/as_trained.gin).
+Gin calls these functions only for macros that are not set (gin_configs/decoding/as_trained.gin).
 """
 
 import dataclasses
@@ -30,19 +30,19 @@ from faith_jax.inference.checkpoint_decoding import from_checkpoint
 logger = logging.getLogger("faith_jax")
 
 Paths = str | Mapping[str, str | Sequence[str]]  # CHECKPOINT_PATH
-_LENGTH, _POLICY = 512, "knowledge"  # where a checkpoint is of no run of ours
+_LENGTH, _POLICY = 512, "knowledge"  # for checkpoints that none of our runs wrote
 _DECODINGS = {"DecodingConfig": DecodingConfig, "from_checkpoint": from_checkpoint}
 _DATA, _DECODING = "dataset", "evaluation.decoding"  # paths of arguments of `train`
 
 
 def decode_length(path: Paths) -> int:
-    """Returns DECODE_LENGTH of the run of a checkpoint, or else the length of its targets.
+    """Returns the DECODE_LENGTH of a checkpoint's run, or else the length of its targets.
 
     Args:
-      path: CHECKPOINT_PATH; what is no MODEL_DIR, nor a step of one, has 512 tokens.
+      path: CHECKPOINT_PATH; the length is 512 tokens unless this is a MODEL_DIR or a step of one.
 
     Raises:
-      ConfigError: for several checkpoints whose runs differ.
+      ConfigError: there are several checkpoints, and their runs differ.
     """
 
     def of_run(settings: Mapping[str, Setting]) -> int | None:
@@ -55,7 +55,7 @@ def decode_length(path: Paths) -> int:
 
 
 def cut_policy(path: Paths) -> str:
-    """Returns CUT_POLICY of the run of a checkpoint; raises as `decode_length`."""
+    """Returns the CUT_POLICY of a checkpoint's run; raises as `decode_length`."""
 
     def of_run(settings: Mapping[str, Setting]) -> str | None:
         policy = settings.get(f"{_DATA}.cut_policy")
@@ -70,7 +70,7 @@ def cut_policy(path: Paths) -> str:
 def control_tokens(checkpoint: str) -> tuple[str, ...]:
     """Returns the control tokens that ask a checkpoint for a faithful response.
 
-    There are none where its run had none in its inputs, or where it is of no run.
+    Empty if its run had no control tokens in its inputs, or if none of our runs wrote it.
     """
 
     def of_run(settings: Mapping[str, Setting]) -> tuple[str, ...] | None:
@@ -97,11 +97,12 @@ def decoding(
     speculation: Literal["ngram"] | None = None,
     draft_length: Positive = 5,
 ) -> DecodingConfig:
-    """Returns the decoding of the run of a checkpoint, or that of the settings.
+    """Returns the decoding of a checkpoint's run, or the one that the arguments describe.
 
-    See `DecodingConfig` for these; None of `max_length` = `decode_length`. If one from `min_length`
-    to `pmi` is not None, the run's are not taken, and those that are None have `DecodingConfig`'s
-    defaults. Speculation, which changes no response, joins either. Raises as `decode_length`.
+    See `DecodingConfig` for the arguments; None for `max_length` = `decode_length`. If an argument
+    from `min_length` to `pmi` is given, the run's decoding is ignored, and arguments left at None
+    get `DecodingConfig`'s defaults. Speculation, which changes no response, applies to both. Raises
+    as `decode_length`.
     """
     arguments = dict(locals())
     drafting = {name: arguments.pop(name) for name in ("speculation", "draft_length")}
@@ -126,14 +127,14 @@ def _find_agreed_setting(
 ) -> Any:
     """Returns the setting that all checkpoints' runs agree on, and logs it once."""
     if not isinstance(path, str | Mapping):
-        return default  # `infer` says what is wrong with it
+        return default  # `infer` reports the wrong type
     entries = path.values() if isinstance(path, Mapping) else [path]
     paths = [
         checkpoint
         for entry in entries
         for checkpoint in ([entry] if isinstance(entry, str) else entry)
     ]
-    values_of_runs = {}  # None = no run of ours wrote the checkpoint, or it says nothing
+    values_of_runs = {}  # None = none of our runs wrote the checkpoint, or it has no such setting
     for checkpoint in paths:
         folder = checkpoint_path(checkpoint)
         if folder.parent.name == "checkpoints":
@@ -156,7 +157,7 @@ def _find_agreed_setting(
 
 
 def _make_decoding_config(settings: Mapping[str, Setting]) -> DecodingConfig | None:
-    """Returns a run's DECODING; None where it decodes nothing, or that cannot be read any more."""
+    """Returns a run's DECODING; None = the run decodes nothing, or it cannot be read any more."""
     reference = settings.get(_DECODING)
     if reference is None or not isinstance(reference.value, Reference):
         return None
@@ -166,7 +167,7 @@ def _make_decoding_config(settings: Mapping[str, Setting]) -> DecodingConfig | N
         if isinstance(arguments.get("pmi"), Reference):
             arguments["pmi"] = PMIConfig(**_collect_arguments(settings, f"{_DECODING}.pmi"))
         return None if make is None else make(**arguments)
-    except (FaithJaxError, TypeError) as error:  # another version's, or a folder that has moved
+    except (FaithJaxError, TypeError) as error:  # from another version, or a folder has moved
         logger.warning("The DECODING that it was trained with is not taken: %s", error)
         return None
 
@@ -177,7 +178,7 @@ def _collect_arguments(settings: Mapping[str, Setting], name: str) -> dict[str, 
 
 
 def _setting_text(value: Any) -> str:
-    """Returns a value; of a decoding what is not usual, without its length."""
+    """Returns a value as text; for a decoding, its non-default settings except the length."""
     if not isinstance(value, DecodingConfig):
         return repr(value)
     usual = DecodingConfig(max_length=value.max_length)

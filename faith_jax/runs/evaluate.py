@@ -65,28 +65,28 @@ def evaluate(
 
     Args:
       checkpoint_path: a checkpoint of any form.
-      eval_dataset: what to measure on.
+      eval_dataset: the data to measure on.
       output_dir: where evaluation.json is written; None = nowhere.
-      model: a module in place of the checkpoint's, with the same dimensions.
+      model: a module to use instead of the checkpoint's, with the same dimensions.
       decoding: how responses are decoded for the task's metrics; None = loss only, as for
         encoders with a classification head.
       objective: default: cross-entropy, of targets or of classes.
       partitioner_for: makes the mesh for the model's config.
-      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter
-        and multiplies in 8 bits, see `faith_jax.models.quantization`.
-      vocabulary: of our tasks; default: what the checkpoint carries, or else "english_4096".
+      params_dtype: of the parameters in memory: "bfloat16" takes half the memory; "int8" takes a
+        quarter and multiplies in 8 bits, see `faith_jax.models.quantization`.
+      vocabulary: of our tasks; default: the one that the checkpoint carries, or "english_4096".
 
     Returns:
-      What `dataset_loss` returns and, where decoded, the task's metrics (`task_metrics`).
+      The metrics of `dataset_loss` and, with decoding, of the task (`task_metrics`).
 
     Raises:
-      MetricError: one of the task's metrics fails; the others are written.
+      MetricError: one of the task's metrics failed; the others are written.
     """
     run_vocabulary = RunVocabulary.choose(vocabulary, checkpoint_path)
     module, params, partitioner = setup.load_for_inference(
         checkpoint_path, partitioner_for, model, params_dtype
     )
-    step = step_of(checkpoint_path)  # of a MODEL_DIR, the one that is opened
+    step = step_of(checkpoint_path)  # in a MODEL_DIR, the step that was opened
     targets = eval_dataset.task().output_features["targets"]
     run_vocabulary.check(module.config, tokenizer_of(targets.vocabulary))
     setup.log_vocabulary(run_vocabulary, eval_dataset)
@@ -106,7 +106,7 @@ def evaluate(
         log_and_write(losses)
         return losses
     log_ignored(checkpoint_path, decoding, module.config)
-    # It is made first, since it checks lengths and metrics, before anything is computed.
+    # Made first, because it checks lengths and metrics before anything is computed.
     evaluation = DecodedEvaluation(module, partitioner, rows, decoding)
     metrics: dict[str, Any] = dict(dataset_loss(trainer, params, {}, rows))
     try:
@@ -121,7 +121,7 @@ def evaluate(
 def _log_and_write_metrics(
     measured: Mapping[str, Any], folder: pathlib.Path | None, metrics: Mapping[str, Any]
 ) -> None:
-    """Logs metrics, and writes them to evaluation.json; `measured` is what they are of."""
+    """Logs metrics and writes them to evaluation.json; `measured` names checkpoint and data."""
     for name, value in sorted(metrics.items()):
         value_text = text_of(value)
         if name == "weight":
@@ -129,7 +129,7 @@ def _log_and_write_metrics(
         logger.info("%s %s: %s", measured["split"], name, value_text)
     if folder is not None and jax.process_index() == 0:
         text = json.dumps({name: json_value(value) for name, value in metrics.items()})
-        # JSON has no NaN, which a metric of the user's own may be: it becomes null.
+        # A user's metric may be NaN, which JSON cannot hold: it becomes null.
         plain_metrics = json.loads(text, parse_constant=lambda _: None)
         write_json(folder / "evaluation.json", {**measured, "metrics": plain_metrics})
 
@@ -139,9 +139,9 @@ def dataset_loss(
 ) -> dict[str, float]:
     """Returns metrics of a whole split, means over its target tokens.
 
-    `loss`, by which checkpoints are kept, is the model's negative log-likelihood in nats a token,
-    `objective` what training minimises, and `weight` the number of target tokens. The batch size
-    and the mesh make no difference.
+    `loss`, by which checkpoints are kept, is the model's negative log-likelihood in nats per token,
+    `objective` is the value that training minimises, and `weight` the number of target tokens. The
+    batch size and the mesh make no difference.
     """
     totals: dict[str, float] = {}
     partitioner, size = trainer.partitioner, rows.config.batch_size
@@ -149,7 +149,7 @@ def dataset_loss(
         sums = trainer.eval_step(params, frozen, partitioner.put_batch(batch, size))
         for name, value in sums.items():
             totals[name] = totals.get(name, 0.0) + float(value)
-    weight = totals.get("weight") or math.nan  # of nothing, there is no mean
+    weight = totals.get("weight") or math.nan  # without target tokens, the means are undefined
     means = {n: v if n == "weight" else v / weight for n, v in totals.items()}
     if not means:
         return {}
@@ -157,11 +157,11 @@ def dataset_loss(
 
 
 class DecodedEvaluation:
-    """A task's metrics: of decoded responses, and of the log-likelihoods of its targets.
+    """Computes a task's metrics from decoded responses and log-likelihoods of its targets.
 
     Raises:
-      ConfigError: lengths or decoding do not fit the model, or a metric fails with the targets as
-        responses.
+      ConfigError: lengths or decoding do not fit the model, or a metric fails in a trial with the
+        targets as responses.
     """
 
     def __init__(
@@ -189,10 +189,10 @@ class DecodedEvaluation:
         self._examples: dict[str, list[dict[str, Any]]] = {}
 
     def evaluate(self, params: PyTree) -> dict[str, Any]:
-        """Returns the metrics, see `task_metrics`; for a mixture names start with the task's.
+        """Returns the metrics, see `task_metrics`; in a mixture, names start with the task's name.
 
         Raises:
-          MetricError: some fail; `metrics` are the others.
+          MetricError: some metrics failed; its `metrics` has the others.
         """
         values, failures = dict[str, dict[str, Any]](), list[str]()
         for task, member in zip(self._rows.tasks, self._rows.members, strict=True):
@@ -229,7 +229,7 @@ class DecodedEvaluation:
             except MetricError as error:
                 values[task.name] = error.metrics
                 failures.append(str(error))
-        # As in SeqIO, also those of a mixture of which one task alone has the split, or metrics.
+        # As in SeqIO, names in a mixture have the task's name even if only one task has metrics.
         metrics = {
             f"{task}/{name}" if self._rows.is_mixture else name: value
             for task, of_task in values.items()
@@ -241,7 +241,7 @@ class DecodedEvaluation:
 
 
 def _target_log_likelihoods(module: Transformer, params: PyTree, batch: Batch) -> Array:
-    """Returns natural log-likelihoods of targets, sums over their tokens: float32 [batch]."""
+    """Returns natural log-likelihoods of targets, summed over their tokens: float32 [batch]."""
     encoded = encoder_states(module, params, batch, None)
     hidden = decoder_states(module, params, batch, encoded, None)
     scores = CrossEntropy().scores(hidden, output_layer(module, params), module, batch)

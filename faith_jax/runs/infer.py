@@ -104,7 +104,7 @@ class InputFile:
     """A file of rows to respond to.
 
     Attributes:
-      path: a JSONL, CSV or TSV file, possibly compressed, see `read_input_file`.
+      path: a JSONL, CSV or TSV file, possibly compressed; see `read_input_file`.
       knowledge: the source of arguments for rows that have only a query: a folder of the raw NPOV
         format, or the name of an embedded sample.
       arguments_per_side: how many arguments are drawn for a row that has only a query.

@@ -1,4 +1,4 @@
-"""The processes of one run: how they meet, that they are to do the same, and what each computes."""
+"""The processes of one run: how they connect, agree on their settings and share the work."""
 
 import functools
 import hashlib
@@ -21,16 +21,16 @@ def join(
     found_by_cluster: bool,
     stops_together: bool = False,
 ) -> None:
-    """Joins the other processes of a run, where there are any.
+    """Connects to the other processes of a run, if there are any.
 
     Args:
-      address: where the first process listens, how many there are, and which one this is; all of
-        them or none.
-      found_by_cluster: JAX finds them: on Cloud TPU, and under Slurm or Open MPI.
-      stops_together: JAX takes a SIGTERM, and tells all processes of it.
+      address: the address of the first process, the number of processes, and the index of this one;
+        all three or none.
+      found_by_cluster: JAX finds the processes, as on Cloud TPU, or under Slurm or Open MPI.
+      stops_together: JAX handles a SIGTERM, and notifies all processes.
 
     Raises:
-      ConfigError: where only some fields are given, both ways are, or no cluster is found.
+      ConfigError: only a part of `address` is given, both ways are used, or there is no cluster.
     """
     are_given = [field is not None for field in address]
     if any(are_given) and not all(are_given):
@@ -56,19 +56,19 @@ def join(
 
 
 def configure_alike(configure: Callable[[], None]) -> None:
-    """Reads the gin configuration and compares it with that of the other processes.
+    """Reads the gin configuration and compares it with the other processes' configurations.
 
-    Processes that do different things would wait for each other for ever.
+    Processes that do different things would wait for each other forever.
 
     Raises:
-      ConfigError: where they differ; and where only another one could not read its own.
+      ConfigError: configurations or versions differ, or another process could not read its own.
     """
-    import gin  # `score` does without
+    import gin  # not at the top: `score` does not need it
 
     failed = None
     try:
         configure()
-    except BaseException as error:  # whatever it is, the others wait below
+    except BaseException as error:  # raised below, since the other processes wait for this one
         failed = error
     if jax.process_count() > 1:
         versions = f"faith_jax {__version__}, jax {jax.__version__}, {platform.python_version()}"
@@ -105,10 +105,10 @@ def _check_equal_digests(digests: np.ndarray) -> None:
 def begin_job(begin: Callable[[bool], Job], restart: bool) -> Job:
     """Begins a job: the first process plans it, and the others take part.
 
-    `begin` is told whether what a stopped run has made is discarded.
+    `begin` takes `restart`, whether to discard the rows of a stopped run.
     """
     job = on_first_process(lambda: begin(restart), "the plan of the rows")
-    # The others join when the plan is there, and discard nothing of it.
+    # The others join once the plan exists, and must not discard it.
     return begin(False) if job is None else job
 
 
@@ -116,13 +116,13 @@ def take_shards(job: Job, together: bool, batch_size: int) -> Iterator[tuple[Sha
     """Yields the shards that this process computes.
 
     Args:
-      job: of which they are.
-      together: whether all processes compute the same shard, as they do where one cannot hold a
-        model; else each has its own share, and waits for those of the others until all are done.
-      batch_size: rows are done in whole batches.
+      job: the job.
+      together: whether all processes compute the same shard, because one process cannot hold the
+        model. Otherwise each process has its own share, and at the end waits for the others.
+      batch_size: rows are resumed in whole batches of this size.
 
     Yields:
-      A shard, whether this process writes its rows, and how many of them are written already.
+      A shard, whether this process writes its rows, and how many rows are written already.
     """
     first = jax.process_index() == 0
     several = jax.process_count() > 1

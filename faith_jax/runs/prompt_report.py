@@ -1,4 +1,4 @@
-"""The run `prompt-report`: the health of prompt-tuned runs as text, JSON, a page and a picture."""
+"""The run `prompt-report`: reports on prompt-tuned runs as text, JSON, a page and a picture."""
 
 import functools
 import pathlib
@@ -36,7 +36,7 @@ from faith_jax.tokenizers.carried import carried_vocabulary
 from faith_jax.training.metrics import GRADIENT_NORMS, MOVEMENTS
 
 _OUTPUTS = "html", "png", "json"
-# What is shown of a run's settings, by the paths of its arguments.
+# The settings of a run that are shown, with the paths of their arguments.
 _SETTINGS = {
     "seed": "optimization.seed",
     "learning_rate": "optimization.optimizer.learning_rate.learning_rate",
@@ -48,7 +48,7 @@ _SETTINGS = {
 
 @reserve_outputs(lambda options: (options.runs, {f"--{n}": getattr(options, n) for n in _OUTPUTS}))
 def prompt_report(options: PromptReportOptions) -> str:
-    """Returns the report of prompt-tuned runs as text, and writes it in other forms."""
+    """Returns the report on prompt-tuned runs as text, and writes it in the requested forms."""
     if twice := first_duplicate(options.runs):
         raise ConfigError(f"{twice}: is given twice.")
     report = make_report(options.runs, options.nearest)
@@ -68,8 +68,8 @@ def prompt_report(options: PromptReportOptions) -> str:
 
 
 def make_report(sources: Sequence[str], nearest: int = 3) -> PromptReport:
-    """Reads runs and reports on them, with so many pieces beside each vector."""
-    open_base = functools.cache(_open_base)  # several runs have the same
+    """Reads runs and reports on them, with the `nearest` pieces to each vector."""
+    open_base = functools.cache(_open_base)  # runs often share their base
     return report_of([_read_run(source, nearest, open_base) for source in sources])
 
 
@@ -77,13 +77,13 @@ class _Vocabulary(NamedTuple):
     """The pieces that vectors are compared with."""
 
     embedding: NDArray[np.floating]  # [pieces, embed] of the base model
-    text: Callable[[int], str]  # of a piece, shown readable
+    text: Callable[[int], str]  # the readable text of a piece
 
 
 class _Base(NamedTuple):
-    """A base model: the embedding beside each prompt, and which prompts the base itself has.
+    """A base model: the embedding to compare each prompt with, and the prompts that it has itself.
 
-    Where it cannot be opened, `problem` says why.
+    If it cannot be opened, `problem` is the reason.
     """
 
     embeddings: Mapping[str, NDArray[np.floating]]
@@ -156,7 +156,7 @@ def _open_base(path: str, expected: str) -> _Base:
 
 
 def _load_vocabularies(base: _Base, source: str, notes: list[str]) -> dict[str, _Vocabulary]:
-    """Returns the pieces beside each prompt; none where the base cannot be opened."""
+    """Returns the pieces to compare each prompt with; empty if the base cannot be opened."""
     if not base.embeddings:
         return {}
     problem = "no tokenizer is kept with it."
@@ -167,7 +167,7 @@ def _load_vocabularies(base: _Base, source: str, notes: list[str]) -> dict[str, 
     if vocabulary is None:
         notes.append(f"pieces are shown by their ids: {problem}")
         return {n: _Vocabulary(e, lambda token: f"#{token}") for n, e in base.embeddings.items()}
-    # Embeddings behind the last piece, which round the table up, were never trained.
+    # Embeddings after the last piece only pad the table and were never trained.
     return {
         name: _Vocabulary(embedding[: vocabulary.vocab_size], vocabulary.piece_text)
         for name, embedding in base.embeddings.items()

@@ -1,4 +1,4 @@
-"""The setup of every run: the model, its parameters on the mesh, and how they are described."""
+"""The setup that all runs share: models, parameters on the mesh, and descriptions of both."""
 
 import dataclasses
 import logging
@@ -52,26 +52,26 @@ from faith_jax.training.trainer import merge_params, split_params
 logger = logging.getLogger("faith_jax")
 
 ParamsDtype = Literal["float32", "bfloat16"]
-# Of a model that is not trained.
+# For models that are not trained.
 InferenceDtype = Literal["float32", "bfloat16", "int8"]
 
 
 def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
     """Returns a model with the dimensions of a checkpoint, which `faith_jax.load_model` opens.
 
-    `changes` are other values for fields of `TransformerConfig`, such as `encoder_prompt_length`; a
-    `dropout_rate` or `label_names` of None is the checkpoint's.
+    `changes` override fields of `TransformerConfig`, such as `encoder_prompt_length`; None for
+    `dropout_rate` or `label_names` keeps the checkpoint's value.
     """
     config = open_checkpoint(path).config
     if changes.get("knowledge_attention"):
         check_becomes_doha(config, path)
     if config.is_decoder_only and changes.get("encoder_prompt_length"):
-        # Without an encoder, the prompt stands in front of the one sequence there is.
+        # Without an encoder, the prompt goes in front of the only sequence.
         changes["decoder_prompt_length"] = changes.pop("encoder_prompt_length")
     if (rate := changes.pop("dropout_rate", None)) is not None:
         config = config.with_dropout(rate)
     if (names := changes.pop("label_names", None)) is not None:
-        # A head on texts takes the place of one on tokens.
+        # A head that classifies texts replaces one that classifies tokens.
         changes |= {"label_names": tuple(names), "token_label_names": ()}
     return Transformer(config.replace(**changes))
 
@@ -81,11 +81,11 @@ class BaseCheckpoint:
     """The model that a run began with, or that a prompt belongs to."""
 
     path: str  # where it was read from
-    content_hash: str  # of its parameters, whatever they are stored in
-    family: str = ""  # as its checkpoint says, "" where it does not
+    content_hash: str  # of its parameters, independent of the storage format
+    family: str = ""  # as its checkpoint says, "" = unknown
 
     def describe(self) -> dict[str, str]:
-        """Returns the entries that model.json has of it."""
+        """Returns the entries of model.json that name this checkpoint."""
         return {"path": self.path, "content_hash": self.content_hash}
 
 
@@ -95,15 +95,15 @@ class StartingPoint:
 
     Attributes:
       initial_checkpoint_path: the model to start from; None = random parameters.
-      question_checkpoint_path: what the encoder of questions starts from, in a model that has one;
-        None = `initial_checkpoint_path`.
-      prompt_initializer: start of the soft prompt.
-      trainable: regular expressions of whole parameter names; the rest is frozen: no gradient, no
-        optimizer state, no bytes in the checkpoints.
-      params_dtype: of frozen parameters: "bfloat16" takes half the memory. Trained ones, their
-        gradients and the optimizer's state are float32.
-      vocabulary: of our tasks: "english_4096", or a tokenizer's folder or file; default: what
-        `initial_checkpoint_path` carries, or else "english_4096".
+      question_checkpoint_path: the checkpoint that a question encoder starts from, in a model that
+        has one; None = `initial_checkpoint_path`.
+      prompt_initializer: makes the initial soft prompt.
+      trainable: regular expressions that match whole parameter names; all other parameters are
+        frozen: no gradient, no optimizer state, no bytes in the checkpoints.
+      params_dtype: of frozen parameters: "bfloat16" takes half the memory. Trained parameters,
+        their gradients and the optimizer's state are float32.
+      vocabulary: of our tasks: "english_4096", or a tokenizer's folder or file; default: the one
+        that `initial_checkpoint_path` carries, or else "english_4096".
     """
 
     initial_checkpoint_path: str | None = None
@@ -117,9 +117,9 @@ class StartingPoint:
 def initial_params(
     module: Transformer, partitioner: Partitioner, start: StartingPoint, seed: int = 0
 ) -> tuple[PyTree, BaseCheckpoint | None]:
-    """Returns the parameters a run starts from, on the mesh, and their base.
+    """Returns the parameters that a run starts from, on the mesh, and their base checkpoint.
 
-    The initializer makes the prompts that the checkpoint does not have.
+    The prompt initializer makes the prompts that the checkpoint lacks.
     """
     config, checkpoint_path = module.config, start.initial_checkpoint_path
     if checkpoint_path is None:
@@ -132,17 +132,17 @@ def initial_params(
     base = base_model(checkpoint_path, checkpoint)
     if config.knowledge_attention and not checkpoint.config.knowledge_attention:
         checkpoint = doha_from_bart(checkpoint)
-    # The head of a checkpoint is kept that has these classes, or as many without names.
+    # A checkpoint's head is kept if it has these classes, or the same number of unnamed classes.
     unnamed = tuple(f"LABEL_{number}" for number in range(len(config.label_names)))
     heads = (tuple(config.label_names), unnamed)
     if config.label_names and tuple(checkpoint.config.label_names) not in heads:
         logger.info("New classification head: %s", ", ".join(config.label_names))
         head = jax.device_get(random_params(module, partitioner, seed, "classifier"))
-        if checkpoint.config.pooler:  # which BERT's new heads build on
+        if checkpoint.config.pooler:  # BERT's new heads build on its pooler
             head["dense"] = checkpoint.params["classifier"]["dense"]
         new_params = {**checkpoint.params, "classifier": head}
         if "decoder" in new_params:
-            # The head takes the output layer's place.
+            # The head replaces the output layer.
             decoder = new_params["decoder"].items()
             new_params["decoder"] = {k: v for k, v in decoder if not k.startswith("logits_")}
         checkpoint = dataclasses.replace(checkpoint, params=new_params)
@@ -183,9 +183,9 @@ def _round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
 
 
 def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseCheckpoint:
-    """Returns how a checkpoint, opened by its path or name, is named by those that build on it.
+    """Returns the reference to a checkpoint that runs built on it keep.
 
-    All processes call this; the first computes the content hash, unless it is known.
+    All processes must call this; the first one computes the content hash, unless it is known.
     """
     digest = checkpoint.content_hash or text_of_first_process(
         lambda: content_hash(checkpoint.params), f"the content hash of {path_or_name}"
@@ -194,7 +194,7 @@ def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseCheckpoint:
 
 
 def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:
-    """Returns a checkpoint's parameters in the layer form the model wants."""
+    """Returns a checkpoint's parameters with layers stacked or apart, as the model expects."""
     params = checkpoint.params
     if config.scan_layers and not checkpoint.config.scan_layers:
         params = stack_layers(params)
@@ -212,9 +212,9 @@ def load_for_inference(
     model: Transformer | None = None,
     params_dtype: InferenceDtype = "float32",
 ) -> tuple[Transformer, PyTree, Partitioner]:
-    """Opens a checkpoint on the mesh; a model, if given, must have its dimensions.
+    """Loads a checkpoint onto the mesh; a model, if given, must have the same dimensions.
 
-    The model that is returned has its layers apart, see `for_decoding`.
+    The returned model keeps its layers apart, see `for_decoding`.
     """
     check_value("PARAMS_DTYPE", params_dtype, InferenceDtype)
     checkpoint = open_checkpoint(path)
@@ -240,10 +240,11 @@ def prepare_decoding(
     inputs: tuple[int, str, str],
     length_setting: str,
 ) -> tuple[RowTokens, BatchDecoder, PyTree]:
-    """Returns what reads rows, what responds to them, and the parameters laid out for it.
+    """Returns a reader of rows, a decoder that responds to them, and its parameters.
 
-    `path` is of the checkpoint that `load_for_inference` has loaded. `inputs` are the most tokens
-    of one, the setting that says so, and the policy of cutting; `length_setting` is a response's.
+    `path` is the checkpoint from which `load_for_inference` made `loaded`. `inputs` has the largest
+    number of tokens of an input, the name of that setting, and the cutting policy; `length_setting`
+    is the name of the setting for the length of a response.
     """
     module, params, partitioner = loaded
     log_ignored(path, decoding, module.config)
@@ -264,10 +265,10 @@ def check_generates(config: TransformerConfig) -> None:
 
 
 def log_vocabulary(run_vocabulary: RunVocabulary, dataset: DatasetConfig | None) -> None:
-    """Logs the tokenizer of a run, which a task of the user's own may replace.
+    """Logs the tokenizer of a run, which a user's task may replace.
 
-    It is logged after the checkpoint is opened: before, nobody knows what that carries. No data set
-    = a file, in our formats.
+    Call it after opening the checkpoint, which may carry a tokenizer. Without a data set, rows come
+    from a file in our formats.
     """
     if dataset is None:
         return run_vocabulary.log()
@@ -278,7 +279,7 @@ def log_vocabulary(run_vocabulary: RunVocabulary, dataset: DatasetConfig | None)
 
 
 def check_language_model(option: str, path: str) -> None:
-    """Raises ConfigError, naming the option, for a checkpoint that is no language model."""
+    """Raises a ConfigError that names the option if a checkpoint is not a language model."""
     try:
         config = open_checkpoint(path).config
     except CheckpointError as error:

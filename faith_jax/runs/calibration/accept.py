@@ -1,4 +1,4 @@
-"""The run `accept`: decides about new rows by a calibration, and looks whether they are like it."""
+"""The run `accept`: decides about new rows by a calibration, and tests whether they resemble it."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ from faith_jax.statistics.units import units_of
 
 logger = logging.getLogger("faith_jax")
 
-# All corpora that pooled thresholds decide about, in the comparison of scores.
+# The name, in comparisons of scores, for all corpora that pooled thresholds decide about.
 _POOLED = "all together"
 _COLUMNS = ("corpus", "rows", *DECISIONS, "a change of the scores")
 _NOTICED = (
@@ -52,8 +52,8 @@ def accept(options: AcceptOptions) -> str:
     """Decides about the rows of scored files, writes them, and returns a table as text.
 
     Raises:
-      FaithJaxError: for a bad or missing file, wrong options, and files of which the calibration
-        covers no corpus.
+      FaithJaxError: for a bad or missing file, wrong options, or if the calibration covers no
+        corpus of the files.
     """
     calibration = read_calibration(path_of(options.calibration))
     field = options.cluster_field or calibration.cluster_field
@@ -63,7 +63,7 @@ def accept(options: AcceptOptions) -> str:
     for corpus in corpora.values():
         check_range(corpus, low, high)
     deciders = _choose_deciders(calibration, options, list(corpora))
-    # By corpus: how often each decision, and each with a label, such as "accept 0".
+    # By corpus: counts of decisions, and of decisions with labels, such as "accept 0".
     counts = {name: Counter[str]() for name in corpora}
     with report_write_errors(options.output), atomic_file(options.output) as beside:
         with open(beside, "w", encoding="utf-8") as file:
@@ -107,7 +107,7 @@ def accept(options: AcceptOptions) -> str:
 def _choose_deciders(
     calibration: Calibration, options: AcceptOptions, names: Sequence[str]
 ) -> dict[str, Decider | str]:
-    """Returns by corpus what decides about its rows, or why nothing does.
+    """Returns by corpus the decider about its rows, or the reason why there is none.
 
     Raises:
       ConfigError: nothing decides about any of the corpora.
@@ -153,7 +153,7 @@ class _Likeness(NamedTuple):
     """Whether new scores look like a calibration's."""
 
     text: str  # for the table
-    alarm: str = ""  # what is wrong; "" = nothing was noticed
+    alarm: str = ""  # a warning; "" = no change was found
 
 
 def _compare_with_calibration(
@@ -162,8 +162,8 @@ def _compare_with_calibration(
     deciders: Mapping[str, Decider | str],
     field: str,
 ) -> dict[str, _Likeness]:
-    """Returns by corpus, or of pooled ones together, whether scores are as they were."""
-    # Those that `pool_corpora` keeps: it leaves out rows without a label or a score.
+    """Returns whether scores resemble the calibration's, by corpus or for pooled ones together."""
+    # `pool_corpora` leaves out rows without a label, so every row gets one.
     covered = [
         dataclasses.replace(corpus, labels=np.zeros(len(corpus.ids)))
         for corpus in corpora.values()

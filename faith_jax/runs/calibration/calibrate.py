@@ -51,30 +51,30 @@ logger = logging.getLogger("faith_jax")
 
 Floats = NDArray[np.float64]
 _COLUMNS = ("corpus", "groups", "accept", "reject", "probability", "log loss (nats)")
-# In the table; a corpus may have any name.
+# The name of all corpora together in the table, which no corpus may have.
 _TOGETHER = "all together"
-# Of the interval of an AUC below 0.5 as a whole, where labels mean the opposite.
+# Labels are inverted if the interval of the AUC with this confidence is below 0.5.
 _SURE = 0.99
-# Points of the picture's curve.
+# Points of the figure's curve.
 _TARGETS = 60
 
 
 class _LabelledScores(NamedTuple):
     """The usable rows of a corpus, or of several."""
 
-    name: str  # of the corpus, for people
+    name: str  # of the corpus, for display
     scores: Floats  # [rows], higher = more faithful
     labels: Floats  # [rows], 1 = faithful, 0 = not
     units: Units  # which rows depend on each other
     drawn: NDArray[np.intp]  # [units], the number of one row of each unit
 
     def accepting(self, options: CalibrateOptions, level: float, target: float) -> Floats:
-        """Returns the thresholds from which on rows may be accepted, from strict to lenient."""
+        """Returns the lowest scores at which rows may be accepted, from strict to lenient."""
         return self._find_thresholds(self.scores, self.labels == 0, options, level, target)
 
     def rejecting(self, options: CalibrateOptions, level: float, target: float) -> Floats:
-        """Returns the thresholds up to which rows may be rejected, from strict to lenient."""
-        # As accepting by negative scores, of which faithful rows are the errors.
+        """Returns the highest scores at which rows may be rejected, from strict to lenient."""
+        # Rejecting is accepting by negated scores, with faithful rows as the errors.
         return -self._find_thresholds(-self.scores, self.labels == 1, options, level, target)
 
     def _find_thresholds(
@@ -89,11 +89,11 @@ class _LabelledScores(NamedTuple):
             drawn, seed = self.drawn, (options.seed, 1)
             return safe_thresholds(scores[drawn], is_wrong[drawn], target, level, seed)
         threshold = controlling_threshold(scores, is_wrong, self.units.numbers, target)
-        # A stricter threshold loses no more, so that it has the guarantee too.
+        # A stricter threshold has no higher loss, so it has the guarantee too.
         return np.unique(scores[scores >= threshold])[::-1]
 
     def share(self, rows: NDArray[np.bool_]) -> float:
-        """Returns the share of some rows [rows] in a random row of a random unit."""
+        """Returns the probability that a random row of a random unit is among `rows` [rows]."""
         return float(np.mean(np.bincount(self.units.numbers, rows * self.weights)))
 
     @property
@@ -106,11 +106,11 @@ class _LabelledScores(NamedTuple):
     lambda options: (options.files, {"--output": options.output, "--figure": options.figure})
 )
 def calibrate(options: CalibrateOptions) -> str:
-    """Calibrates labelled scores, writes what is asked for, and returns the table as text.
+    """Calibrates labelled scores, writes the outputs, and returns the table as text.
 
     Raises:
-      FaithJaxError: for a bad or missing file, wrong options, and scores of which nothing can be
-        guaranteed: too few groups, one class, labels that say the opposite.
+      FaithJaxError: for a bad or missing file, wrong options, or scores that allow no guarantee:
+        too few groups, only one class, or inverted labels.
     """
     corpora, scorer = read_scores(options.files, options.scorer, options.cluster_field)
     if _TOGETHER in corpora:
@@ -121,7 +121,7 @@ def calibrate(options: CalibrateOptions) -> str:
     parts = [corpus.part(corpus.usable()) for corpus in corpora.values()]
     together = [pool_corpora(_TOGETHER, parts)] if len(parts) > 1 else []
     groups = parts + together
-    # Of each corpus an accepting and a rejecting threshold.
+    # Bonferroni: each corpus has an accepting and a rejecting threshold.
     level = (1 - options.confidence) / (2 * len(groups) if options.simultaneous else 1)
     reports, left_out = [], {}
     for corpus in groups:
@@ -154,7 +154,7 @@ def calibrate(options: CalibrateOptions) -> str:
         pooled=pooled,
         left_out=left_out,
     )
-    # Of corpora whose rows count as independent because nothing tells else.
+    # Notes on corpora whose rows count as independent only because they have no grounding.
     independent = [
         f"{name}: the rows have no grounding, so that each counts as independent of the others. If "
         "some share a question or a document, or are of several systems, the guarantee does not "
@@ -173,10 +173,10 @@ def calibrate(options: CalibrateOptions) -> str:
 
 
 def _range_of(scorer: str) -> tuple[float, float]:
-    """Returns the ends of a scorer's range, infinite where they are unknown.
+    """Returns the ends of a scorer's range, infinite if unknown.
 
     Raises:
-      ConfigError: higher scores of it do not mean more faithful.
+      ConfigError: higher scores do not mean more faithful.
     """
     if scorer not in scorer_names():
         return -math.inf, math.inf
@@ -190,7 +190,7 @@ def _range_of(scorer: str) -> tuple[float, float]:
 
 
 def _why_unusable(rows: _LabelledScores, options: CalibrateOptions, level: float) -> str:
-    """Returns why rows cannot be calibrated, with the remedy; "" = they can."""
+    """Returns the reason why rows cannot be calibrated, with a remedy; "" = they can."""
     if not rows.labels.size:
         return (
             "no row has a label (1 = faithful, 0 = not) and a score; name the labels' column "
@@ -210,7 +210,7 @@ def _why_unusable(rows: _LabelledScores, options: CalibrateOptions, level: float
             f"at most {percent(options.target)} are unfaithful"
         )
     else:
-        # What a map of probabilities is worth is told by a unit that it was not fitted on.
+        # One unit is held out to judge the probabilities.
         needed = max(rows_to_control(options.target), 2)
         why = (
             "1 / (their number + 1) must not be more than the target, and one is held out to judge "
@@ -228,7 +228,7 @@ def _why_unusable(rows: _LabelledScores, options: CalibrateOptions, level: float
 
 
 class _Calibrated(NamedTuple):
-    """The rows of a corpus, what decides by their score, and the log losses of maps by name."""
+    """The rows of a corpus, their decider, and the log losses of maps by name."""
 
     rows: _LabelledScores
     decider: Decider
@@ -242,7 +242,7 @@ def _calibrate_scores(
     level: float,
     ends: tuple[float, float],
 ) -> _Calibrated:
-    # The faithful rows are not those with low scores, beyond chance.
+    # Checks that faithful rows do not have the lower scores, beyond chance.
     areas = area_components([rows.scores], rows.labels, rows.units.numbers.tolist())
     interval = areas.estimate([1.0]).interval(_SURE, (0.0, 1.0))
     if interval.high < 0.5:
@@ -254,7 +254,7 @@ def _calibrate_scores(
         )
     accepting = rows.accepting(options, level, options.target)
     rejecting = rows.rejecting(options, level, options.reject_target or options.target)
-    # Each of them has the guarantee, so that the choice between them is free.
+    # All of these thresholds have the guarantee, so any pair may be chosen.
     accept, reject = widest_pair(accepting, rejecting, rows.scores, rows.weights)
     fitted, losses = choose_map(rows.scores, rows.labels, rows.units.numbers, *ends, options.seed)
     decider = Decider(
@@ -271,7 +271,7 @@ def _calibrate_scores(
 def _build_acceptance_panel(
     rows: _LabelledScores, options: CalibrateOptions, level: float
 ) -> AcceptancePanel:
-    """Returns the accepted shares at targets around the one that was asked for."""
+    """Returns a panel of the accepted shares at targets around the requested one."""
     is_tested = options.guarantee == "learn_then_test"
     # Up to the risk of accepting all responses, and a little beyond.
     order = np.argsort(-rows.scores, kind="stable")
@@ -279,7 +279,7 @@ def _build_acceptance_panel(
     accepted, wrong = (
         np.cumsum((weights * counted)[order]) for counted in (np.ones(order.size), rows.labels == 0)
     )
-    # Of equal scores the last one: all of them are accepted, or none.
+    # The last row of each group of equal scores: they are accepted all together or not at all.
     last = np.append(np.diff(rows.scores[order]) != 0, True)
     risks = (wrong / accepted if is_tested else wrong)[last]
     highest = min(max(1.3 * wrong[-1], 1.3 * options.target), 0.99)

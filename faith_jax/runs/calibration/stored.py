@@ -27,38 +27,38 @@ from faith_jax.statistics.scored_corpora import (
 )
 from faith_jax.statistics.units import AUTO, ROWS
 
-# Beyond it, a number is none of JSON.
+# Beyond these bounds, numbers could become infinite, which JSON cannot hold.
 _Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Literal["faith_jax calibration 1"] = "faith_jax calibration 1"
 DECISIONS = ACCEPT, REJECT, ABSTAIN = ("accept", "reject", "abstain")
-# TFDS keeps scores in float32: a score and the threshold that is the same score may differ so much.
+# TFDS stores scores in float32, so a score may differ this much from a threshold that equals it.
 _is_equal = functools.partial(math.isclose, rel_tol=2**-24)
 
 
 class Decider(msgspec.Struct, frozen=True, kw_only=True):
     """The calibration of the scores of a corpus, or of several together."""
 
-    rows: _Count  # with a label and a score, that it was made of
-    groups: _Count  # of these rows, which are independent of each other
-    # The score from which on rows are accepted, and the one up to which they are rejected; None =
-    # no threshold has the guarantee.
+    rows: _Count  # with a label and a score, on which the calibration is based
+    groups: _Count  # independent groups among the rows
+    # Rows are accepted from this score up, or rejected from this score down; None = no threshold
+    # has the guarantee.
     accept: _Finite | None = None
     reject: _Finite | None = None
     probabilities: Map  # that a response is faithful, by its score
-    sample: Annotated[list[_Finite], msgspec.Meta(min_length=1)]  # of one row a group, rising
-    mix: dict[str, int] = {}  # of several corpora, how many rows of the sample are of each
+    sample: Annotated[list[_Finite], msgspec.Meta(min_length=1)]  # one score per group, ascending
+    mix: dict[str, int] = {}  # number of the sample's rows by corpus, if there are several
 
     def __post_init__(self) -> None:
         if self.accept is not None and self.reject is not None and not self.accept > self.reject:
             raise ValueError("a threshold of accept above that of reject")
 
     def probability(self, score: float) -> float:
-        """Returns the probability that a response of this score is faithful."""
+        """Returns the probability that a response with this score is faithful."""
         return float(self.probabilities.probabilities(np.array([score]))[0])
 
     def decide(self, score: float) -> tuple[str, str]:
-        """Returns the decision, one of `DECISIONS`, about a response of this score, and why."""
+        """Returns the decision, one of `DECISIONS`, on a response with this score, and a reason."""
         if self.accept is not None and (score >= self.accept or _is_equal(score, self.accept)):
             return ACCEPT, f"score {score:.4g} >= {self.accept:.4g}"
         if self.reject is not None and (score <= self.reject or _is_equal(score, self.reject)):
@@ -76,16 +76,16 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     format: Literal["faith_jax calibration 1"]
     scorer: Annotated[str, msgspec.Meta(min_length=1)]  # higher scores = more faithful
     low: _Finite | None = None  # the smallest score; None = unknown
-    high: _Finite | None = None  # the largest one; likewise
+    high: _Finite | None = None  # the largest score; None = unknown
     guarantee: Guarantee
-    target: OpenShare  # the largest share of unfaithful responses
-    reject_target: OpenShare  # likewise of faithful ones, where responses are rejected
-    confidence: OpenShare  # of each threshold, or of all at once
+    target: OpenShare  # the largest share of unfaithful responses, for accepting
+    reject_target: OpenShare  # the largest share of faithful responses, for rejecting
+    confidence: OpenShare  # for each threshold, or for all at once
     simultaneous: bool = False
-    cluster_field: str  # what rows share that depend on each other
+    cluster_field: str  # rows with the same value of this field depend on each other
     corpora: dict[str, Decider]
-    pooled: Decider | None = None  # of all corpora; None = there is only one
-    left_out: dict[str, str] = {}  # by name, why a corpus, or "pooled", has no thresholds
+    pooled: Decider | None = None  # for all corpora together; None = only one corpus, or left out
+    left_out: dict[str, str] = {}  # reasons why a corpus, or all together, has no thresholds
 
     def __post_init__(self) -> None:
         if not (self.corpora or self.pooled):
@@ -111,7 +111,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def percent(share: float) -> str:
-    """Returns a share in percent, with the digits that it has.
+    """Returns a share in percent, without trailing zeros.
 
     >>> percent(0.05), percent(0.9975)
     ('5%', '99.75%')
@@ -133,7 +133,7 @@ def read_scores(
     """Returns the corpora of scored files with one scorer ("" = the only one), and its name.
 
     Raises:
-      FaithJaxError: for a bad or missing file, an unknown scorer, and several without a choice.
+      FaithJaxError: for a bad or missing file, an unknown scorer, or several scorers to choose.
     """
     fields = () if cluster_field in (AUTO, ROWS) else (cluster_field,)
     named = [scorer] if scorer else []
@@ -147,7 +147,7 @@ def read_scores(
 
 
 def mix_of(corpora: Sequence[Corpus], drawn: NDArray[np.intp]) -> dict[str, int]:
-    """Returns how many rows are of each corpus, by their numbers in all corpora together."""
+    """Returns how many drawn rows each corpus has; `drawn` are numbers over all corpora's rows."""
     ends = np.cumsum([len(corpus.ids) for corpus in corpora])
     counts = np.bincount(np.searchsorted(ends, drawn, side="right"), minlength=len(corpora))
     names = (corpus.name for corpus in corpora)
@@ -175,7 +175,7 @@ def read_calibration(path: pathlib.Path) -> Calibration:
     """Returns a calibration.
 
     Raises:
-      ConfigError: the file cannot be read, or is not one.
+      ConfigError: the file cannot be read, or is not a calibration.
     """
     try:
         return read_json_as(path, Calibration)
@@ -186,5 +186,5 @@ def read_calibration(path: pathlib.Path) -> Calibration:
 
 
 def write_calibration(path: pathlib.Path, calibration: Calibration) -> None:
-    """Writes a calibration, whole or not at all."""
+    """Writes a calibration to a file, whole or not at all."""
     write_json(path, msgspec.to_builtins(calibration))

@@ -36,7 +36,7 @@ def _list_inputs_and_outputs(options: WriteSheets) -> tuple[list[str], dict[str,
 
 @reserve_outputs(_list_inputs_and_outputs)
 def write_sheets(options: WriteSheets) -> list[str]:
-    """Writes a sheet to fill in, or one for each annotator, and returns what was done, as lines."""
+    """Writes a sheet to fill in, or one for each annotator; returns lines that report on it."""
     output = options.output
     form = sheet_format(pathlib.Path(output))
     files = _sheet_files(output, options.annotators)
@@ -89,7 +89,7 @@ def write_sheets(options: WriteSheets) -> list[str]:
 
 
 def _sheet_files(output: str, annotators: Sequence[str]) -> dict[str, Sequence[str]]:
-    """Returns whose rows are in each file."""
+    """Returns the annotators whose rows are in each file."""
     if len({name.casefold() for name in annotators}) < len(annotators):
         raise ConfigError(f"--annotators: a name is given twice: {', '.join(annotators)}.")
     if _ANNOTATOR not in output:
@@ -105,7 +105,7 @@ def _sheet_files(output: str, annotators: Sequence[str]) -> dict[str, Sequence[s
 
 
 def _read_annotations(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
-    """Reads the annotations of sheets, and by id the other fields of the input's rows."""
+    """Returns the annotations of sheets, and the other fields of the input's rows by id."""
     paths, originals, fields_by_id = [pathlib.Path(path) for path in sheets.sheets], None, {}
     if sheets.input:
         responses = read_responses(pathlib.Path(sheets.input), sheets.knowledge)
@@ -128,7 +128,7 @@ def _marks_and_labels(options: ReadSheets) -> tuple[list[str], dict[str, str]]:
 
 @reserve_outputs(_marks_and_labels)
 def read_sheets(options: ReadSheets) -> list[str]:
-    """Reads filled sheets, writes what they say, and returns it in short, as lines."""
+    """Reads filled sheets, writes marks and labels, and returns a summary as lines."""
     slices, ties = options.slices, Ties(options.ties)
     inputs, written_to = _marks_and_labels(options)
     output, labels = written_to.values()
@@ -180,7 +180,7 @@ def read_sheets(options: ReadSheets) -> list[str]:
 
 @reserve_outputs(lambda options: ([*options.sheets, options.input], {"--json": options.json}))
 def agreement(options: AgreementOptions) -> str:
-    """Returns the table of agreement between annotators, and writes its figures if asked to."""
+    """Returns the table of agreement between annotators; writes its figures if requested."""
     annotations, _ = _read_annotations(options)
     table, figures = agreement_table(
         annotations, options.resamples, options.confidence, options.seed
@@ -192,7 +192,7 @@ def agreement(options: AgreementOptions) -> str:
 
 @reserve_outputs(lambda options: ([*options.sheets, *options.input], {"--json": options.json}))
 def ratings(options: RatingOptions) -> str:
-    """Returns the paper's table of systems and the agreement of judges, and writes the figures."""
+    """Returns the paper's table of systems and judges' agreement; writes figures if requested."""
     form = forms()[options.questions]
     responses, places = assign_codes(
         response

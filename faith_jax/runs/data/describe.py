@@ -1,4 +1,4 @@
-"""The run `describe`: the papers' statistics of whatever data is at hand."""
+"""The run `describe`: computes the papers' statistics for a data set."""
 
 import pathlib
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ from faith_jax.statistics.dataset_statistics import Splits
 
 # Data sets whose examples are turns of dialogues.
 _DIALOGUES = ("cmu_dog", "multidoc2dial", "topical_chat", "wizard_of_wikipedia")
-# Those whose examples are claims with labels.
+# Data sets whose examples are claims with labels.
 _CLAIMS = ("dialfact", "vitaminc", "fever", "colloquial_claims")
-# Those that have groundings and responses with labels.
+# Data sets of groundings and responses with labels.
 _JUDGED = (
     *("faithbench", "halueval", "llm_aggrefact", "ragtruth", "summedits", "tofueval", "wice"),
     "true_benchmark",
 )
-# For each data set: what is counted.
+# The fields by which the examples of each data set are counted.
 _COUNTED = {
     **dict.fromkeys(_JUDGED, ("corpus", "label")),
     "faithbench": ("worst_label", "label"),
@@ -62,16 +62,16 @@ def describe(
     plot: str | None = None,
     wow: str | None = None,
 ) -> Iterator[str]:
-    """Yields the lines of a data set's tables; `name`, `data_dir` and `raw_folder` as `prepare`.
+    """Yields the lines of a data set's tables; `name`, `data_dir` and `raw_folder` as in `prepare`.
 
-    `true_benchmark` alone describes every corpus that is at hand. `plot` is a PNG file to write
-    with density over coverage of every response, `wow` a folder with Wizard of Wikipedia's files.
+    `true_benchmark` without a config describes every corpus that is available. `plot` is a PNG file
+    for density over coverage of every response, `wow` a folder with Wizard of Wikipedia's files.
     """
     check_outputs([], {"--plot": plot or ""})
     builder, config = builder_of(name)
     if wow and builder.name != "faithdial":
         raise ConfigError(f"--wow: goes with faithdial, whose edits are counted, not with {name}.")
-    before = None  # what the Seekers of Wizard of Wikipedia said
+    before = None  # utterances of Wizard of Wikipedia's Seekers
     if wow:
         folder = pathlib.Path(wow)
         files = sorted(folder.glob("*.json"))
@@ -144,7 +144,7 @@ def _load_examples(builder: tfds.core.DatasetBuilder, split: str) -> list[dict[s
 
 
 def _plot_extractiveness(name: str, splits: Splits, path: pathlib.Path) -> str:
-    """Draws density over coverage, one panel a split, and returns the file's path."""
+    """Draws density over coverage, with one panel per split; returns the file's path."""
     if name not in _KNOWLEDGE:
         raise ConfigError(f"--plot: {name} has no knowledge that a response could copy.")
     import matplotlib

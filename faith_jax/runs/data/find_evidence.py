@@ -1,4 +1,4 @@
-"""The run `evidence`: documents and sentences of a knowledge base for claims, and their recall.
+"""The run `evidence`: finds documents and sentences for claims, and measures their recall.
 
 Documents are found by `retrieval.documents`, and their sentences ranked by
 `retrieval.sentence_ranking`.
@@ -62,12 +62,12 @@ Row = TypeVar("Row")
 ROWS = "rows.jsonl"
 _DENSE, FUSED, SENTENCES = "dense", "fused", "sentences"
 _BATCH = 32  # claims that are looked up together
-_SHAPED = 32  # claims or responses of a job, by which the shapes of the models' batches are chosen
+_SHAPED = 32  # claims or responses in the sample that decides the shapes of the models' batches
 _RELEVANT = (EvidenceLabel.RELEVANT.value, "label_1")
 
 
 class _ClaimRow(NamedTuple):
-    """A claim, what was said before it, and the sentences of its gold evidence."""
+    """A claim, the utterances before it, and the sentences of its gold evidence."""
 
     id: str
     claim: str
@@ -76,7 +76,7 @@ class _ClaimRow(NamedTuple):
 
 
 class _GoldEvidence(msgspec.Struct):
-    """As DialFact has it: lists of title, URL, sentence and more."""
+    """Gold evidence in DialFact's form: lists of title, URL, sentence and more."""
 
     evidence_list: list[list[str]] = []
 
@@ -113,7 +113,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         recalled = [row.pop("recall") for row in evidence_rows]
         write_jsonl(folder / "made", evidence_rows)
         move_output(folder / "made", target)
-        # It has no rows where no claim has gold evidence.
+        # The table is empty if no claim has gold evidence.
         names = [*options.retrievers, *([FUSED] if len(options.retrievers) > 1 else []), SENTENCES]
         cells, tidy = [], []
         for name in names:
@@ -141,9 +141,9 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
 
 
 def spread(rows: Iterable[Row], count: int) -> list[Row]:
-    """Returns a few of `count` rows, from the first on, as far from each other.
+    """Returns a few of `count` rows at equal distances, including the first one.
 
-    What is chosen by them depends on the job alone, not on where a stopped run resumes.
+    The sample depends only on the job, not on the place where a stopped run resumes.
     """
     return list(itertools.islice(rows, 0, None, -(-count // _SHAPED)))
 
@@ -151,7 +151,7 @@ def spread(rows: Iterable[Row], count: int) -> list[Row]:
 def responses_of(
     files: Sequence[str], options: ClaimColumns, grounding_column: str = ""
 ) -> ScoreInput:
-    """Returns a reader of the responses, or claims, of files; and of the grounding of each."""
+    """Returns a reader of responses or claims in files and, with a column, their groundings."""
     reader = ScoreInput if grounding_column else Responses
     return reader(
         input=tuple(files),
@@ -183,7 +183,7 @@ def read_claims(
 class Found(NamedTuple):
     """The articles and sentences that were found for a claim."""
 
-    # The numbers of the articles, best first, by retriever, and all together.
+    # Numbers of articles, best first, by retriever, and "fused" over all retrievers.
     rankings: Mapping[str, Sequence[int]]
     evidence: Sequence[Evidence]  # the best sentences
     subjects: Sequence[str]  # names of articles that the claim is about
@@ -211,7 +211,7 @@ class Finder:
         self._retrievers = {name: make[name]() for name in options.retrievers}
         self._ranker: ranking.Ranker
         if options.evidence_model:
-            from faith_jax.core.templates import nli_inputs  # only says that it reads one text
+            from faith_jax.core.templates import nli_inputs  # only marks the form as one text
             from faith_jax.inference.texts.text_pairs import LabelForm
             from faith_jax.scoring.pair_classifier import pair_classifier
 
@@ -223,13 +223,13 @@ class Finder:
             self._ranker = ranking.LexicalRanker(base)
 
     def __call__(self, claims: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Found]:
-        """Yields articles and sentences for claims, which come with the utterances before them."""
+        """Yields articles and sentences for claims; each claim is paired with its history."""
         for query, rankings, candidates in self._retrieve(claims):
             best = ranking.rank_sentences(query, candidates, self._ranker, self._options.sentences)
             yield Found(rankings, best, self._entities.subjects(query))
 
     def prepare(self, claims: Sequence[tuple[str, Sequence[str]]], total: int) -> None:
-        """Chooses the shapes of the batches of a job of `total` claims, by a sample of them."""
+        """Chooses the batch shapes for a job of `total` claims from a sample of its claims."""
         if isinstance(self._ranker, ClassifierRanker):
             sample = [(query, sentences) for query, _, sentences in self._retrieve(claims)]
             self._ranker.choose_shapes(sample, total)
@@ -268,7 +268,7 @@ def _open_dense_retriever(options: FindingOptions, base: KnowledgeBase) -> Retri
 
 
 class ClassifierRanker:
-    """Ranks sentences by a classifier of claims and sentences: 2 P(relevant) - 1, from -1 to 1.
+    """Ranks sentences with a classifier of claims and sentences: 2 P(relevant) - 1, from -1 to 1.
 
     Reference: Gupta 2022, section 5.2, whose model learns -1 for irrelevant and 1 for relevant.
     """
@@ -277,7 +277,7 @@ class ClassifierRanker:
         self._classifier, self._relevant = classifier, relevant_class(classifier.label_names)
 
     def __call__(self, query: Query, candidates: Sequence[ranking.Candidate]) -> np.ndarray:
-        """Returns float64 [candidates]."""
+        """Returns the candidates' scores, float64 [candidates]."""
         rows = self._read(query, candidates)
         if not rows:
             return np.zeros(0)
@@ -286,7 +286,7 @@ class ClassifierRanker:
     def choose_shapes(
         self, claims: Sequence[tuple[Query, Sequence[ranking.Candidate]]], total: int
     ) -> None:
-        """Chooses the shapes of a job of `total` claims, whose candidates are a call each."""
+        """Chooses batch shapes for `total` claims; all candidates of a claim are one call."""
         self._classifier.choose_shapes([self._read(*claim) for claim in claims], 1, total)
 
     def _read(self, query: Query, candidates: Sequence[ranking.Candidate]) -> "list[PairRow]":
@@ -297,10 +297,10 @@ class ClassifierRanker:
 
 
 def relevant_class(names: Sequence[str]) -> int:
-    """Returns the place of the class "relevant", or of LABEL_1, among the classes of a model.
+    """Returns the index of the class "relevant" or LABEL_1 among the classes of a model.
 
     Raises:
-      ConfigError: the model has neither.
+      ConfigError: the model has neither class.
     """
     for place, name in enumerate(names):
         if name.lower() in _RELEVANT:
@@ -312,7 +312,7 @@ def relevant_class(names: Sequence[str]) -> int:
 
 
 def _evidence_rows(claims: Sequence[_ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:
-    """Yields for each claim its evidence, the titles of its documents, and what was recalled."""
+    """Yields for each claim its evidence, the titles of its documents, and its recall."""
     results = finder([(row.claim, row.context) for row in claims])
     for row, (rankings, best, _) in zip(claims, results, strict=True):
         texts = {

@@ -1,6 +1,6 @@
-"""The run `index`: a knowledge base of a dump, of JSON lines or of a TFDS data set.
+"""The run `index`: makes a knowledge base from a dump, JSON lines or a TFDS data set.
 
-Other runs open what it has made by `open_base`.
+Other runs open the knowledge base with `open_base`.
 """
 
 import atexit
@@ -25,7 +25,7 @@ from faith_jax.retrieval.knowledge_base import VERSION, KnowledgeBase
 logger = logging.getLogger("faith_jax")
 
 _TFDS = "dataset_info.json"
-_MOST_SAMPLES = 3  # knowledge bases of the sample, of other versions of the package
+_MOST_SAMPLES = 3  # knowledge bases of the sample to keep, from different package versions
 
 
 def index(
@@ -35,14 +35,14 @@ def index(
     processes: int | None = None,
     restart: bool = False,
 ) -> list[str]:
-    """Makes a knowledge base, and returns what it has and what was left out, as lines.
+    """Makes a knowledge base; returns lines on its contents and on what was left out.
 
-    The source is a file or a folder of files (see `retrieval.articles`), or a folder of a TFDS data
-    set with `title` and `text`; or "sample", the embedded encyclopedia.
+    The source is a file or a folder of files (see `retrieval.articles`), a folder of a TFDS data
+    set with `title` and `text`, or "sample", the embedded encyclopedia.
 
     Raises:
-      InputError: no such source, or it is damaged.
-      ConfigError: the folder exists, or keeps another run.
+      InputError: the source does not exist, or is damaged.
+      ConfigError: the folder exists, or another run is kept for it.
     """
     path = ENCYCLOPEDIA if source == SAMPLE else pathlib.Path(source).expanduser()
     if (path / _TFDS).is_file():
@@ -74,9 +74,10 @@ def index(
 
 
 def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
-    """Opens a knowledge base; "sample" is that of the package's encyclopedia.
+    """Opens a knowledge base; "sample" is made from the package's encyclopedia.
 
-    The sample's is made once, in the user's cache; where nothing can be written there, each time.
+    The sample is built once and kept in the user's cache; if the cache is not writable, each
+    process builds it again.
     """
     if str(folder) != SAMPLE or pathlib.Path(folder).exists():
         return KnowledgeBase.open(folder)

@@ -1,4 +1,4 @@
-"""The runs `tasks TASK` and `prepare`: what a model sees of a task, and making its data."""
+"""The runs `tasks TASK` and `prepare`: show a task's rows as a model sees them, and make data."""
 
 import itertools
 import os
@@ -34,10 +34,10 @@ def list_user_tasks() -> Iterator[str]:
 
 
 def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int]) -> Iterator[str]:
-    """Yields lines that show the first rows of a task's split, by default its last one.
+    """Yields lines that show the first rows of a task's split, by default of its last split.
 
-    The last line tells the lengths of a hundred rows, or of those that are shown, if they are more.
-    `lengths` are the tokens that fit each feature.
+    The last line gives the lengths of the first hundred rows, or of all shown rows if these are
+    more. `lengths` has the number of tokens that fit each feature.
     """
     task = lookup.get_task(name, "TASK")
     if hasattr(task, "tasks"):
@@ -62,7 +62,7 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             yield from _text_lines(feature, row[feature], text, length)
         for feature in task.output_features.keys() - lengths.keys():
             texts = plain(row.get(f"{feature}_pretokenized"))
-            if not isinstance(texts, list):  # only those of several texts each
+            if not isinstance(texts, list):  # shows only features that hold several texts
                 continue
             for place, (text_tokens, text) in enumerate(zip(row[feature], texts, strict=True)):
                 yield from _text_lines(f"{feature}[{place}]", text_tokens, text, lengths["targets"])
@@ -80,12 +80,12 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
 
 
 def _count_tokens(tokens: Any) -> int:
-    """Returns how many tokens are no padding."""
+    """Returns how many tokens are not padding."""
     return int((tokens != 0).sum())
 
 
 def _text_lines(name: str, tokens: Any, text: str, length: int) -> Iterator[str]:
-    """Yields a text with its count of tokens that are no padding, and how many do not fit."""
+    """Yields a text with its number of tokens, and how many of them fit."""
     count = _count_tokens(tokens)
     cut = "" if name == "targets" else f": {count - length} would be cut"
     over = f"; {length} fit{cut}" if count > length else ""
@@ -94,7 +94,7 @@ def _text_lines(name: str, tokens: Any, text: str, length: int) -> Iterator[str]
 
 
 def builder_of(name: str) -> tuple[type[RawBuilder], str]:
-    """Returns the builder of "<builder>/<config>", and the config; by default its first one."""
+    """Returns the builder and the config of "<builder>/<config>"; default: its first config."""
     builder_name, _, config = name.partition("/")
     if builder_name not in BUILDERS:
         hint = did_you_mean(builder_name, BUILDERS) or f" There are: {', '.join(sorted(BUILDERS))}."
@@ -111,11 +111,11 @@ def prepare(
     beam: BeamPipeline | None = None,
     tell_ignored: bool = True,
 ) -> Iterator[str]:
-    """Prepares a data set, and yields lines that say what was made.
+    """Prepares a data set, and yields lines that report on it.
 
-    The name is `<builder>` or `<builder>/<config>`; without a config, the official files. Without
-    `data_dir` it is FAITH_JAX_DATA_DIR or TFDS's own, without `raw_folder` TFDS's manual folder,
-    then their source. `tell_ignored` names the files beside the raw ones that are not read.
+    The name is `<builder>` or `<builder>/<config>`; without a config, the official files are used.
+    `data_dir` defaults to FAITH_JAX_DATA_DIR or TFDS's own folder, `raw_folder` to TFDS's manual
+    folder or else the files' source. `tell_ignored` reports neighbouring files that are not read.
     """
     builder, config = builder_of(name)
     if raw_folder is not None and not pathlib.Path(raw_folder).is_dir():
@@ -125,7 +125,7 @@ def prepare(
     ignored, builder_config = "", builder.builder_configs.get(config)
     if tell_ignored and builder_config is not None and not builder_config.sample:
         raw = builder_config.dataset
-        if raw_folder is None:  # what else lies in TFDS's manual folder is of other data sets
+        if raw_folder is None:  # other files in TFDS's manual folder belong to other data sets
             full_builder = builder(
                 config=config, data_dir=data_dir and os.path.expanduser(data_dir)
             )

@@ -1,7 +1,7 @@
-"""The run `export-scorer`: a judge as a folder that scores without faith_jax.
+"""The run `export-scorer`: writes a judge as a folder that scores without faith_jax.
 
-Its programs are StableHLO (`jax.export`) for CPUs, GPUs and TPUs, each for rows of one length: the
-model's code chooses by lengths, so that none can be left open. The parameters lie beside them.
+The folder holds the parameters and StableHLO programs (`jax.export`) for CPUs, GPUs and TPUs. Each
+program is for rows of one fixed length, because the model's code branches on lengths.
 """
 
 import json
@@ -35,15 +35,15 @@ from faith_jax.tokenizers.sentencepiece import SentencePieceVocabulary
 _FORMAT = "faith_jax scorer 1"
 _PLATFORMS = ("cpu", "cuda", "tpu")
 _LENGTHS = (128, 512, 2048)
-_TOKENS = 8192  # of a batch at most
+_TOKENS = 8192  # most tokens of a batch
 
 
 def export_scorer(options: ExportScorerOptions) -> pathlib.Path:
     """Writes the folder of a judge; returns its path.
 
     Raises:
-      FaithJaxError: for what is no judge, a model that its card does not fit, and a tokenizer that
-        needs more than a file.
+      FaithJaxError: for a name that is not a judge's, a model that does not fit the card, or a
+        tokenizer that needs more than one file.
     """
     name = options.card
     check_is_judge(name)
@@ -91,7 +91,7 @@ def _build_manifest(name: str, judge: Judge) -> dict[str, Any]:
     around = tokenizer.pair_ids if pair else (tokenizer.prefix_ids, (), tokenizer.suffix_ids)
     chunks = None if card.chunks is None else msgspec.to_builtins(card.chunks)
     is_file = isinstance(tokenizer, HuggingFaceVocabulary)
-    # JAX reads programs by flatbuffers, which it does not install.
+    # JAX reads programs with flatbuffers, but does not install it.
     requires = ["jax", "flatbuffers", "numpy", "safetensors"]
     requires.append("tokenizers" if is_file else "sentencepiece")
     divides = chunks is not None and chunks["method"] != "windows"
@@ -125,7 +125,7 @@ def _build_manifest(name: str, judge: Judge) -> dict[str, Any]:
 def _export_program(judge: Judge, params: dict[str, np.ndarray], size: int, length: int) -> bytes:
     """Returns the serialized program for rows int32 [size, length]."""
     config, reads, places = judge.engine.model.config, judge.card.reads, np.array(judge.places)
-    # One program is compiled for all platforms.
+    # "blocks" is an attention kernel that runs on all platforms.
     module = Transformer(config.replace(attention_kernel="blocks"))
 
     def support(params: dict[str, Any], tokens: jax.Array, second: jax.Array) -> jax.Array:

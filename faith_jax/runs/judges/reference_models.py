@@ -1,7 +1,7 @@
-"""Tiny random models of the families that judges are of, in the form in which such are published.
+"""Tiny random models of the judges' model families, in the format of published checkpoints.
 
-Their weights are a function of a seed, and their tokenizers of the package's own pieces, so that
-tools/make_judge_references.py scores the same models with the judges' own code elsewhere.
+Their weights depend only on a seed, and their tokenizers only on the package's own pieces, so that
+tools/make_judge_references.py can score the same models with the judges' own code elsewhere.
 """
 
 import json
@@ -23,8 +23,8 @@ from faith_jax.tokenizers.sentencepiece import read_model
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 _SEED = 0
-# Attention that chooses, and counts for more than the token itself; so that scores differ from pair
-# to pair, as those of random weights hardly do.
+# Makes attention selective and more important than the token itself. With plain random weights,
+# scores would hardly differ from pair to pair.
 _FACTORS = {
     **dict.fromkeys(("query/kernel", "key/kernel"), 2.5),
     "ttention/out/kernel": 4.0,
@@ -56,13 +56,13 @@ def write_reference_model(
     """Writes the tiny model of a family with its tokenizer.
 
     Args:
-      folder: that does not exist.
+      folder: a folder that does not exist yet.
       family: a key of models.json.
-      classes: of its head; 0 = it writes words.
-      words: that byte-level tokens are made of.
-      loud: by how much the logits of some tokens vary more than those of others, so that their
-        probabilities differ from pair to pair.
-      sizes: fields of config.json that make the model another size.
+      classes: number of classes of the head; 0 = the model writes words.
+      words: words whose beginnings become tokens of byte-level tokenizers.
+      loud: factors for the output weights of some tokens, by id, so that their probabilities differ
+        from pair to pair.
+      sizes: fields of config.json that change the model's size.
     """
     fields: dict[str, Any] = json.loads(pathlib.Path(__file__).with_name("models.json").read_text())
     config_fields = fields[family] | dict(sizes)
@@ -75,12 +75,12 @@ def write_reference_model(
     config_fields["vocab_size"] = size
     config = FAMILIES[family].read_config(config_fields, folder / CONFIG)
     params = {name: _draw_parameter(name, shape) for name, shape in expected_shapes(config).items()}
-    if config.attention_scale == 1.0:  # T5's, whose queries are small in its place
+    if config.attention_scale == 1.0:  # T5 does not scale attention; its queries are small instead
         for name in params:
             if name.endswith("query/kernel"):
                 params[name] *= np.float32(config.head_dim**-0.5)
     if config.token_label_names:
-        # Of many tokens the least supported counts, which else would hardly ever be supported.
+        # The least supported of many tokens decides; without a bias, it would hardly be supported.
         params["classifier/out/bias"] += np.array([4.0, -4.0], np.float32)
     for token, factor in loud.items():
         params[_OUTPUT][:, token] *= factor
@@ -93,7 +93,7 @@ def write_reference_model(
 
 
 def write_histogram(path: pathlib.Path, bins: int) -> None:
-    """Writes weights of SummaC-Conv, by which more entailment is more consistent."""
+    """Writes SummaC-Conv weights for which more entailment means more consistent."""
     tensors = {
         "mlp.weight": np.linspace(-0.2, 0.2, bins)[None],
         "mlp.bias": np.array([0.1]),
@@ -105,9 +105,9 @@ def write_histogram(path: pathlib.Path, bins: int) -> None:
 
 
 def _draw_parameter(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns the array of a parameter, float32: a function of its name and shape alone."""
+    """Returns the float32 array of a parameter, which depends only on its name and shape."""
     rng = np.random.default_rng([_SEED, zlib.crc32(name.encode())])
-    # Uniform numbers, of variance 1: simpler than normal ones, whose method NumPy may change.
+    # Uniform with variance 1; NumPy may change how it draws normal numbers.
     noise = (rng.random(shape) * 2 - 1) * 3**0.5
     if name.endswith("scale"):
         return np.asarray(1 + 0.2 * noise, np.float32)
@@ -124,7 +124,7 @@ def _write_t5_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
         [("<pad>", _CONTROL), ("</s>", _CONTROL), ("<unk>", _UNKNOWN)], T5_IDS
     )
     _write_spiece(model, folder, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
-    return len(model.pieces) + 128  # 100 extra ids, and rows that nothing uses, as published
+    return len(model.pieces) + 128  # 100 extra ids and unused rows, as in the published model
 
 
 def _write_albert_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
@@ -136,7 +136,7 @@ def _write_albert_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
 
 
 def _write_deberta_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
-    """Writes DeBERTa-v3's tokenizer.json, as Transformers 4 has saved it for these judges."""
+    """Writes DeBERTa-v3's tokenizer.json as Transformers 4 saved it for these judges."""
     tokenizers: Any = light_module("tokenizers")
     special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
     model = _make_sentencepiece_model([(token, _CONTROL) for token in special], {})
@@ -163,7 +163,7 @@ def _write_deberta_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
 
 
 def _byte_level(special: Sequence[str], words: Sequence[str]) -> Any:
-    """Returns a byte-level BPE tokenizer, in which the beginnings of words are tokens."""
+    """Returns a byte-level BPE tokenizer in which the beginnings of `words` are tokens."""
     tokenizers: Any = light_module("tokenizers")
     level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     vocab = [*special, *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
@@ -221,11 +221,11 @@ _TOKENIZERS = {
 def _make_sentencepiece_model(special: Sequence[tuple[str, int]], placed: dict[str, int]) -> Any:
     """Returns the package's SentencePiece model with other special pieces, and without bytes.
 
-    `special` are the first pieces with their types, `placed` the ids of some of the others.
+    `special` has the first pieces and their types, `placed` the ids of some other pieces.
     """
     model = read_model(load_vocabulary().model_file)
     stored = {p.piece: p.score for p in model.pieces if p.type == _NORMAL}
-    # A word of judges is one token: more probable than its parts.
+    # A high score makes each of the judges' words one token.
     rest = {word: -3.0 for word in _WORDS_OF_JUDGES} | {"\u2581": stored.pop("\u2581")}
     rest |= {piece: score for piece, score in stored.items() if piece not in rest}
     del model.pieces[:]

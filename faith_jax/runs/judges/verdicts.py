@@ -24,16 +24,16 @@ class JudgedResponse:
     """The verdict of a judge on a response.
 
     Attributes:
-      supported: whether the score is above the card's threshold; None where the card has none, or
-        the score is undefined.
+      supported: whether the score is above the card's threshold; None if the card has no threshold
+        or the score is undefined.
       score: higher = more faithful; NaN = undefined.
-      evidence: the chunks of the grounding that decided, for each sentence that was judged by
-        itself; a chunk of several texts is as many passages.
+      evidence: the chunk of the grounding that decided, for each sentence that was judged
+        separately; a chunk that spans several texts gives several passages.
       cut_tokens: how many tokens of the grounding the model could not read.
-      undefined: why the score is NaN; "" = it is not.
-      probability: that the response is faithful, by a calibration; None = there is none, or no
+      undefined: why the score is NaN; "" = it is defined.
+      probability: that the response is faithful, by a calibration; None = no calibration or no
         score.
-      words: the words of the response with their scores, where the judge reads sentences or tokens.
+      words: the words of the response with their scores, if the judge reads sentences or tokens.
     """
 
     supported: bool | None
@@ -46,7 +46,7 @@ class JudgedResponse:
 
 
 def check_is_judge(name: str, where: str = "") -> None:
-    """Raises ConfigError for a name that is no judge's; `where` begins its message."""
+    """Raises ConfigError if a name is not a judge's; the message begins with `where`."""
     if not isinstance(name, str):
         given = format_value(name)
         raise ConfigError(f"{where}expected a name, got {given}; it follows what is judged.")
@@ -72,29 +72,29 @@ def judge(
     """Returns the verdict of a judge on each response; docs/judges.md lists the judges.
 
     Args:
-      groundings: of each response: a text, several, or texts by perspective. Or, without responses,
+      groundings: for each response: a text, several, or texts by perspective. Without `responses`,
         a table that has both: a pandas or Polars frame, an Arrow table, a list of mappings, or a
         mapping of columns, as `Dataset.map(batched=True)` of Hugging Face's datasets gives it.
       responses: as many as groundings.
       judge: the name of a card of the package, or the FILE.toml of a card of your own.
       model: the folder of the judge's model.
-      histories: of each response the turns before it; few judges read the last one.
-      columns: of a table, by what they hold: grounding, response or history; by default the usual
-        names, as `faith-jax score` knows them.
-      calibration: the file that `faith-jax calibrate` wrote of this judge's scores.
-      corpus: of the calibration; None = the only one, or all together.
-      **options: of the judge, such as sentences="min" or max_length=1024.
+      histories: for each response, the turns before it; a few judges read the last one.
+      columns: the names of a table's columns, by content: grounding, response or history; default:
+        the usual names that `faith-jax score` knows.
+      calibration: the file that `faith-jax calibrate` wrote for this judge's scores.
+      corpus: a corpus of the calibration; None = the only one, or all together.
+      **options: options of the judge, such as sentences="min" or max_length=1024.
 
     Returns:
       A `JudgedResponse` for each response. For a table, the table with the columns `judge_score`,
       `judge_supported`, `judge_evidence`, `judge_undefined` (why there is no score), `judge_words`
-      of a judge that scores words and, with a calibration, `judge_probability`: a mapping of
-      columns for such a mapping, otherwise as of `faith_jax.score`.
+      if the judge scores words and, with a calibration, `judge_probability`; a mapping of columns
+      stays one, other tables become what `faith_jax.score` returns.
 
     Raises:
-      ConfigError: for an unknown judge, a wrong option, a model that the card does not fit, and a
+      ConfigError: for an unknown judge, a wrong option, a model that does not fit the card, or a
         calibration of another judge's scores.
-      InputError: for a response that is too long to be read, and a row of a table without texts.
+      InputError: for a response that is too long to be read, or a row of a table without texts.
       ValueError: for lengths that differ.
     """
     check_is_judge(judge, "judge: ")
@@ -155,7 +155,7 @@ def judge(
 
 
 def _read_decider(file: str, corpus: str | None, judge: str) -> Decider:
-    """Returns the part of a calibration, which must be of this judge, for a corpus."""
+    """Returns the decider of a corpus from a calibration, which must be this judge's."""
     calibration, name = read_calibration(path_of(file)), pathlib.Path(judge).stem
     if calibration.scorer != name:
         raise ConfigError(

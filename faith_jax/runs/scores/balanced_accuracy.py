@@ -1,7 +1,7 @@
 """The protocol `balanced_accuracy` of `faith-jax evaluate`: calls at 0.5, and at tuned thresholds.
 
-So LLM-AggreFact (Tang 2024), FaithBench (Bao 2025) and SummEdits (Laban 2023) compare judges: a
-threshold for each part of the data, and the mean over the parts.
+LLM-AggreFact (Tang 2024), FaithBench (Bao 2025) and SummEdits (Laban 2023) compare judges this way:
+with a threshold for each part of the data, and the mean over the parts.
 """
 
 import logging
@@ -50,7 +50,7 @@ Parts = Mapping[str, Corpus]
 
 
 class _Row(NamedTuple):
-    """A scorer's row: the kind of its thresholds, and the threshold of each part; NaN = none."""
+    """A scorer's row: the kind of its thresholds, and each part's threshold (NaN = undefined)."""
 
     kind: str
     scorer: str
@@ -58,12 +58,12 @@ class _Row(NamedTuple):
 
 
 def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
-    """Returns corpora cut into parts by a field that their rows have; others are a part each.
+    """Returns corpora split into parts by a field; a corpus without the field is one part.
 
-    A warning says where no row of the only corpus has the field.
+    Warns if there is only one corpus and none of its rows has the field.
     """
     parts: dict[str, Corpus] = {}
-    if field and len(corpora) == 1:  # several are parts already
+    if field and len(corpora) == 1:  # several corpora are parts already
         ((name, only),) = corpora.items()
         if not any(field in fields for fields in only.fields):
             message = "--slice-field: no row of %s has the field %r, so that it is one part"
@@ -86,7 +86,7 @@ def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
 def read_parts(
     files: Sequence[str], options: EvaluateOptions, selection: Kept | None = None
 ) -> dict[str, Corpus]:
-    """Reads scored files; returns their parts, each of which has usable rows."""
+    """Returns the parts of scored files; a part without usable rows is an error."""
     selection = selection or only_fields(*cluster_fields(options), options.slice_field)
     parts = parts_of(chosen_corpora(files, options, selection), options.slice_field)
     check_usable(counting_undefined(parts, options))
@@ -96,10 +96,10 @@ def read_parts(
 def usable_parts(
     parts: Parts, scorers: Sequence[str], options: EvaluateOptions
 ) -> dict[str, Corpus]:
-    """Returns the rows with a label and a defined score of every scorer, or what it counts as.
+    """Returns the rows with a label and a score of every scorer, after filling undefined scores.
 
-    Scorers are tuned and judged on the same rows: else one could gain by being undefined where it
-    is hard.
+    Scorers are tuned and judged on the same rows, so that none can gain by leaving hard rows
+    undefined.
     """
     chosen = {name: corpus.only(scorers) for name, corpus in parts.items()}
     counted = counting_undefined(chosen, options)
@@ -107,7 +107,7 @@ def usable_parts(
 
 
 def units_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
-    """Yields one sentence on the units of all parts, and warnings of parts with few."""
+    """Yields sentences on the units of the parts, and warnings about parts with few units."""
     by_field: dict[str, list[str]] = {}
     for name, its_units in units.items():
         if its_units.field:
@@ -140,12 +140,12 @@ def units_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
 def _balanced_accuracy_tables(
     test: Parts, development: Parts, options: EvaluateOptions
 ) -> tuple[Table, ...]:
-    """Returns the table of balanced accuracies in per cent, and that of differences to a baseline.
+    """Returns the table of balanced accuracies in per cent and, with a baseline, of differences.
 
     Args:
-      test: the parts that the figures are of, whose rows are all usable.
-      development: those that choose thresholds, of the same names; {} = 0.5 alone.
-      options: of the intervals, the units and the baseline.
+      test: the parts to measure, with usable rows only.
+      development: parts of the same names that choose thresholds; {} = only 0.5.
+      options: how intervals, units and the baseline are chosen.
     """
     units = {name: units_of([corpus], options.cluster_field) for name, corpus in test.items()}
     rows, notes = _build_table_rows(test, development)
@@ -157,7 +157,7 @@ def _balanced_accuracy_tables(
     for row in rows:
         estimates = {}
         for name, corpus in test.items():
-            calls = corpus.scores[row.scorer] >= row.cuts[name]  # at NaN none
+            calls = corpus.scores[row.scorer] >= row.cuts[name]  # all False for NaN
             if not math.isnan(row.cuts[name]):
                 estimates[name] = balanced_accuracy(corpus.labels, calls, units[name].numbers)
         averaged = {n: e for n, e in estimates.items() if not math.isnan(e.value)}
@@ -237,7 +237,7 @@ def _build_table_rows(test: Parts, development: Parts) -> tuple[list[_Row], list
 def _compare_with_baseline(
     test: Parts, rows: Sequence[_Row], units: Mapping[str, Units], options: EvaluateOptions
 ) -> Table:
-    """Returns by how much scorers are better than the baseline, on average over the parts."""
+    """Returns the table of scorers' average improvement over the baseline, across the parts."""
     if options.baseline not in (scorers := next(iter(test.values())).scores):
         hint = did_you_mean(options.baseline, scorers)
         raise ConfigError(
@@ -252,7 +252,7 @@ def _compare_with_baseline(
         others = [scorer for scorer in cuts if scorer != options.baseline]
         means = []
         for scorer in others:
-            estimates = []  # of the parts of both classes
+            estimates = []  # of parts that have both classes
             for name, corpus in test.items():
                 cut, base_cut = cuts[scorer][name], cuts[options.baseline][name]
                 calls = corpus.scores[scorer] >= cut

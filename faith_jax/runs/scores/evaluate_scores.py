@@ -50,14 +50,14 @@ def _inputs_and_outputs(options: EvaluateFiles) -> tuple[list[str], dict[str, st
 
 @reserve_outputs(_inputs_and_outputs)
 def evaluate(options: EvaluateFiles) -> str:
-    """Evaluates scored files, writes what is asked for, and returns the table as text."""
+    """Evaluates scored files, writes the outputs, and returns the table as text."""
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
     outcome = evaluation(options.files, options)
     write_evaluation(outcome, options.json, {form: path for form, path in tables.items() if path})
-    # What is drawn is of the rows that the table is of.
+    # Pictures show the same rows as the table.
     counted = counting_undefined(outcome.corpora, options)
     drawn = {name: corpus.part(corpus.usable()) for name, corpus in counted.items()}
-    pictures = []  # many corpora or scorers take several files
+    pictures = []  # several files if there are many corpora or scorers
     if options.histograms:
         pictures += figures.save_histograms(drawn, path_of(options.histograms))
     if options.roc_curves:
@@ -117,9 +117,9 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
 
 
 def tabulate_checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table]:
-    """Returns tables of what `check` wrote: of verdicts, and of these against labels if there are.
+    """Returns tables of claims that `check` wrote: verdicts and, with labels, their agreement.
 
-    There is none where no file begins with such a claim.
+    Empty if no file starts with a claim that `check` wrote.
     """
     systems = systems_by_file(files, options)
 
@@ -147,7 +147,7 @@ def has_labels(files: Sequence[str], options: Comparison) -> bool:
 
 
 def write_evaluation(outcome: Evaluation, json_path: str, tables: Mapping[str, str]) -> None:
-    """Writes the figures ("" = nowhere), and the table by format: "markdown", "latex", "csv"."""
+    """Writes figures as JSON ("" = nowhere), and the table in formats: markdown, latex, csv."""
     if json_path:
         heading = {"title": outcome.table.title, "notes": list(outcome.table.notes)}
         write_json(json_path, heading | dict(outcome.figures))
@@ -158,7 +158,7 @@ def write_evaluation(outcome: Evaluation, json_path: str, tables: Mapping[str, s
 def area_tables(
     corpora: Mapping[str, Corpus], options: Comparison
 ) -> tuple[AucTable, tuple[Table, ...]]:
-    """Returns how well scorers tell the classes of labels apart: the figures, and their tables.
+    """Returns how well scorers separate the classes of labels: the figures, and their tables.
 
     The first table has the AUCs, the second the best scorer against each other one.
     """
@@ -183,7 +183,7 @@ def _evaluate_areas(files: Sequence[str], options: EvaluateOptions) -> Evaluatio
     check_usable(filled)
     check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
     areas, (table, *further) = area_tables(corpora, options)
-    # Corpora are systems perhaps, if most of their rows have the same ids and texts.
+    # If most of their rows have the same ids and groundings, corpora are perhaps systems.
     keys = {
         name: {key for key in zip(corpus.ids, corpus.hashes["grounding"], strict=True) if key[1]}
         for name, corpus in corpora.items()

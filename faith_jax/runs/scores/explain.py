@@ -40,24 +40,24 @@ def explain(
 ) -> SaliencePicture:
     """Returns where the words of a response come from, as a picture that shows itself.
 
-    In a notebook it is a heat map; `str` and `print` give its text, in which words with a small
-    value stand in [brackets].
+    A notebook shows the picture as a heat map; `str` and `print` give its text, with words of a
+    small value in [brackets].
 
     Args:
-      model: a language model, best the one that wrote the response: from `load_model`, or its path
-        or name.
+      model: a language model from `load_model`, or its path or name; preferably the model that
+        wrote the response.
       response: the text; None = the model writes it.
-      query: what was asked, the last turn.
-      pro: arguments for: a text or several.
-      con: arguments against.
-      knowledge: in place of these, a text or several without sides.
+      query: the question, which is the last turn.
+      pro: one or several arguments for.
+      con: one or several arguments against.
+      knowledge: one or several texts without sides, instead of `pro` and `con`.
       history: turns before the query, oldest first.
-      threshold: in [0, 1], below which words are marked.
+      threshold: in [0, 1]; words below it are marked.
       **options: method, vocabulary, max_length …, see `SalienceOptions`.
 
     Raises:
-      InputError: where a text is missing, or has no content words.
-      ConfigError: on a model that cannot be explained, and on wrong options.
+      InputError: a text is missing, or has no content words.
+      ConfigError: the model cannot be explained, or an option is wrong.
     """
     pros, cons, texts = _as_tuple(pro), _as_tuple(con), _as_tuple(knowledge)
     if bool(pros) != bool(cons) or bool(texts) == bool(pros):
@@ -80,7 +80,7 @@ def _as_tuple(texts: str | Sequence[str]) -> tuple[str, ...]:
 def _draw_pictures(
     salience: Salience, examples: Sequence[GroundedExample], threshold: float, writes: bool
 ) -> list[SaliencePicture]:
-    """Returns the pictures of examples in order; `writes`: the model writes the responses.
+    """Returns the pictures of examples in order; with `writes`, the model writes the responses.
 
     Examples without content words are left out with a warning.
 
@@ -127,7 +127,7 @@ def _inputs_and_outputs(options: ExplainOptions) -> tuple[list[str], dict[str, s
 
 @reserve_outputs(_inputs_and_outputs)
 def write_explanations(options: ExplainOptions) -> list[SaliencePicture]:
-    """Computes the maps, writes what was asked for, and returns the pictures in order."""
+    """Computes the maps, writes the outputs, and returns the pictures in order."""
     examples = _read_examples(options)
     settings = {
         field.name: getattr(options, field.name) for field in dataclasses.fields(SalienceMap)

@@ -1,7 +1,7 @@
 """Evaluates, compares and reports scores in data frames, such as `faith_jax.score` returns.
 
-Frames of pandas, Polars and Arrow, lists of mappings and mappings of columns are read as files of
-`faith-jax score` are, so that the figures are those of the commands `evaluate` and `report`.
+Frames of pandas, Polars and Arrow, lists of mappings and mappings of columns are read like files of
+`faith-jax score`, so that the figures equal those of the commands `evaluate` and `report`.
 """
 
 import dataclasses
@@ -35,18 +35,18 @@ def evaluate(
     Args:
       frame: a row for each response: its scores and, where known, its label (1 = faithful), its
         texts and other columns.
-      scorers: the columns of the scores; by default those that are named as scorers.
-      columns: what other columns hold, see `faith_jax.score`.
-      **options: of `faith-jax evaluate`, such as baseline="token_f1", cluster_field="grounding" or
-        protocol="begin".
+      scorers: the columns of scores; default: all columns that have the name of a scorer.
+      columns: the names of other columns by content, see `faith_jax.score`.
+      **options: options of `faith-jax evaluate`, such as baseline="token_f1",
+        cluster_field="grounding" or protocol="begin".
 
     Returns:
       A frame of the figures: a pandas DataFrame, whose `attrs` have the `title` and the `notes` of
       the printed table, which notebooks show too.
 
     Raises:
-      ConfigError: for wrong options, and where no column is named as a scorer.
-      InputError: for a score, a label or a text that is none; it names the row.
+      ConfigError: for wrong options, or if no column has the name of a scorer.
+      InputError: for an invalid score, label or text; it names the row.
     """
     return _evaluate_frames({"frame": frame}, scorers, columns, options)
 
@@ -62,24 +62,25 @@ def compare(
 ) -> Any:
     """Returns which of several systems is better: means, differences, intervals and p-values.
 
-    Rows of the frames belong together by their column `id` or by the frames' index. Differences are
-    of the rows that both systems have, from the first system unless `baseline` names another.
+    Rows of the frames are matched by their column `id` or by the frames' index. Differences are
+    computed on the rows that both systems have, against the first system unless `baseline` names
+    another.
 
     Args:
-      first: the responses and scores of a system, as of `evaluate`.
-      second: those of another.
+      first: the responses and scores of a system, as for `evaluate`.
+      second: those of another system.
       *further_frames: those of more systems.
-      names: of the systems.
-      scorers: as of `evaluate`.
-      columns: as of `evaluate`.
-      **options: of `faith-jax evaluate --protocol=systems`.
+      names: the names of the systems.
+      scorers: as for `evaluate`.
+      columns: as for `evaluate`.
+      **options: options of `faith-jax evaluate --protocol=systems`.
 
     Returns:
-      A frame as of `evaluate`; its notes begin with the verdict in words.
+      A frame like that of `evaluate`; its notes begin with the verdict in words.
 
     Raises:
-      ConfigError: as of `evaluate`, and for as many names as there are frames.
-      InputError: as of `evaluate`, and where the frames have no rows in common.
+      ConfigError: as `evaluate`, or if there is not one distinct name per frame.
+      InputError: as `evaluate`, or if the frames have no rows in common.
     """
     frames = (first, second, *further_frames)
     if len(names) != len(frames) or len(set(names)) < len(names):
@@ -98,17 +99,17 @@ def write_report(
     """Writes scores and texts as one HTML page, as `faith-jax report` does.
 
     Args:
-      frames: a frame as of `evaluate`, or several by the names of their systems.
-      output: the page.
-      scorers: as of `evaluate`.
-      columns: as of `evaluate`.
-      **options: of `faith-jax report`, such as title="Tuesday's answers".
+      frames: a frame as for `evaluate`, or a mapping from names of systems to frames.
+      output: the path of the page.
+      scorers: as for `evaluate`.
+      columns: as for `evaluate`.
+      **options: options of `faith-jax report`, such as title="Tuesday's answers".
 
     Returns:
       The path of the page.
 
     Raises:
-      FaithJaxError: as of `evaluate`, and where the page cannot be written.
+      FaithJaxError: as `evaluate`, or if the page cannot be written.
     """
     from faith_jax.runs.scores.report import report
 
@@ -145,13 +146,13 @@ def _evaluate_frames(
     tidy: Table = table.tidy or table
     frame = as_frame(tidy.records(), list(tidy.columns))
     frame.attrs |= {"title": table.title, "notes": list(table.notes)}
-    # Of this frame alone: what pandas makes of it, such as a part, has other figures.
+    # Only for this frame: frames that pandas derives from it, such as slices, show no notes.
     frame._repr_html_ = functools.partial(_show_with_notes, frame)
     return frame
 
 
 def _show_with_notes(frame: Any) -> str:
-    """Returns a frame of pandas between its title and its notes, as HTML for notebooks."""
+    """Returns a pandas frame between its title and its notes, as HTML for notebooks."""
     title, *notes = (html.escape(text) for text in (frame.attrs["title"], *frame.attrs["notes"]))
     note_items = "".join(f"<li>{note}</li>" for note in notes)
     return f"<p><b>{title}</b></p>{type(frame)._repr_html_(frame)}<ul>{note_items}</ul>"
@@ -164,9 +165,9 @@ def _write_frames(
     folder: pathlib.Path,
     compared: bool,
 ) -> tuple[str, ...]:
-    """Writes each frame as a file of scored rows, which names its system; returns the files.
+    """Writes each frame as a file of scored rows, named after its system; returns the files.
 
-    Frames that are compared must have rows in common.
+    Frames that are `compared` must have rows in common.
     """
     check_names(scorers)
     files, ids = [], dict[str, dict[str, None]]()
@@ -200,7 +201,7 @@ def _scored_rows(
         raise InputError(f"{name}: the frame has no rows.")
     index = getattr(frame, "index", None)
     if index is not None and hasattr(frame, "iloc"):
-        # A label as an id: 1 for 1.0, and any other type as it prints.
+        # Labels become ids: 1.0 becomes "1", and other labels are printed.
         ids = [
             (isinstance(label, float) and cell_text(label, row.place, "index")) or str(label)
             for row, label in zip(rows, index.tolist(), strict=True)

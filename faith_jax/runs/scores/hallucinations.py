@@ -1,8 +1,8 @@
-"""The protocol `hallucinations` of `faith-jax evaluate`: which responses, and which characters.
+"""The protocol `hallucinations` of `faith-jax evaluate`: finds responses and characters.
 
-As in RAGTruth (Niu 2024): precision, recall and F1 of responses with a hallucination, and of the
-characters that people marked. A row says which these are in the field `hallucinated_spans`, a JSON
-list of [start, end]; a response is hallucinated where its label is 0.
+As in RAGTruth (Niu 2024): precision, recall and F1 for hallucinated responses, and for the
+characters that annotators marked. The marked characters of a row are in its field
+`hallucinated_spans`, a JSON list of [start, end]; a response is hallucinated if its label is 0.
 """
 
 import math
@@ -48,12 +48,12 @@ _SHARE = (0.0, 1.0)
 _TIDY = ("of", "scorer", "figure", "value", "low", "high", "cut", "rows", "units")
 _HALF = 0.5
 
-# By kind (responses, characters) and scorer.
+# Thresholds by kind (responses, characters) and scorer.
 Cuts = Mapping[tuple[str, str], float]
 
 
 class _Counts(NamedTuple):
-    """Counts of called and true, called, and true in each row [rows]: responses or characters."""
+    """Counts in each row [rows] of responses or characters: called and true, called, and true."""
 
     hits: np.ndarray
     called: np.ndarray
@@ -61,10 +61,10 @@ class _Counts(NamedTuple):
 
 
 def _marked_spans(corpus: Corpus) -> list[list[Span]]:
-    """Returns the spans of each row that people marked, in order and without overlap.
+    """Returns the spans that annotators marked in each row, in order and without overlap.
 
     Raises:
-      InputError: a row has none, or a span that is no [start, end] within the response.
+      InputError: a row has no list, or a span that is not a [start, end] within the response.
     """
     rows = []
     for row, text in enumerate(corpus.field(SPANS)):
@@ -86,11 +86,11 @@ def _hallucination_table(
 ) -> Table:
     """Returns precision, recall and F1 of hallucinations in per cent, by part and overall.
 
-    The rows of the parts are all usable; what scores below its cut is called hallucinated.
+    All rows of the parts are usable; scores below their cut are called hallucinated.
     """
     units = {name: units_of([corpus], options.cluster_field) for name, corpus in parts.items()}
     names = [*parts, *([OVERALL] if len(parts) > 1 else [])]
-    # The units of all parts, numbered on: those of different parts are different ones.
+    # Numbers the units of all parts consecutively, since units of different parts are distinct.
     first, numbers = 0, {}
     for name, its_units in units.items():
         numbers[name] = its_units.numbers + first
@@ -150,7 +150,7 @@ def _lacks_spans(parts: Mapping[str, Corpus]) -> list[str]:
 def _character_counts(
     corpus: Corpus, scorer: str, cut: float, marked: Sequence[Sequence[Span]]
 ) -> _Counts:
-    # A row without scores of words has nothing called.
+    # In a row without scores of words, no characters are called.
     words = corpus.words.get(scorer, ((),) * len(corpus.ids))
     texts = corpus.responses or ("",) * len(corpus.ids)
     called = [called_spans(row, text, cut) for row, text in zip(words, texts, strict=True)]
@@ -165,7 +165,7 @@ def _cuts_text(cuts: Cuts, kind: str) -> str:
     by_scorer = {scorer: cut for (of, scorer), cut in cuts.items() if of == kind}
     if set(by_scorer.values()) <= {_HALF}:
         return "below 0.5"
-    # A tuned cut is just above the score that it was tuned to.
+    # A tuned cut is just above the tuned score, so this shows the score.
     texts = (
         f"below 0.5 by {scorer}"
         if cut == _HALF
@@ -176,7 +176,7 @@ def _cuts_text(cuts: Cuts, kind: str) -> str:
 
 
 def _word_cut(development: Mapping[str, Corpus], scorer: str) -> float:
-    """Returns the score of words below which their characters have the best F1; else 0.5."""
+    """Returns the cut of words' scores with the best F1 of characters; 0.5 if there is none."""
     if _lacks_spans(development):
         return _HALF
     words, total = [], 0
@@ -192,14 +192,14 @@ def _word_cut(development: Mapping[str, Corpus], scorer: str) -> float:
     if not words or not total:
         return _HALF
     scores, lengths, hits = np.array(sorted(words)).T
-    # Words of one score are called together, so that a cut lies behind the last of them.
+    # Words with equal scores are called together, so a cut can only follow the last of them.
     ends = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
     f1 = 2 * np.cumsum(hits)[ends] / (np.cumsum(lengths)[ends] + total)
     return _just_above(scores[ends][np.argmax(f1)])
 
 
 def _just_above(score: float) -> float:
-    """Returns the cut below which this score is called, and no larger one."""
+    """Returns the smallest cut that calls this score, and no larger score."""
     return float(np.nextafter(score, math.inf))
 
 
@@ -221,7 +221,7 @@ def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> 
         for scorer in scorers:
             values = np.concatenate([c.scores[scorer] for c in development.values()])
             labels = np.concatenate([c.labels for c in development.values()])
-            # Hallucinated is class 1 of the negated scores, and called from the threshold on.
+            # With negated scores, hallucinated is class 1, which is called from a threshold up.
             cut = -best_threshold(-values, 1 - labels)
             if math.isnan(cut):
                 raise InputError(

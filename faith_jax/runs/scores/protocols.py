@@ -1,7 +1,7 @@
-"""How scored files are evaluated: protocols, found by their names.
+"""Protocols, which evaluate scored files, and their registry by name.
 
-Those of `_OWN` come with the library. Papers, and packages of users, add theirs in the entry points
-of "faith_jax.protocols"; one of a file of one's own is FILE.py:NAME.
+The protocols of `_OWN` come with the library. Papers and users' packages add theirs by entry points
+of "faith_jax.protocols"; a protocol in a user's file is called FILE.py:NAME.
 """
 
 import dataclasses
@@ -50,10 +50,10 @@ _OWN = {
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """The first table of an evaluation, the figures as JSON has them, and further tables.
+    """The first table of an evaluation, the figures for JSON, and further tables.
 
-    `corpora` are the scored rows by corpus, of the scorers that were chosen; {} = of no scores.
-    Further tables stand below the first, as text only.
+    `corpora` are the scored rows by corpus, with the chosen scorers; {} = the files have no scores.
+    Further tables are only shown as text, below the first one.
     """
 
     table: Table
@@ -64,7 +64,7 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class ReportTables:
-    """The tables that a protocol adds to each report: of the corpora whose rows have the fields."""
+    """The tables that a protocol adds to each report, for corpora whose rows have the fields."""
 
     fields: tuple[str, ...]
     make: Callable[[Mapping[str, Corpus], Comparison], Sequence[Table]]
@@ -78,8 +78,8 @@ class EvaluationProtocol:
       evaluate: takes the paths of the files and the options.
       options: the names of the options, among `EvaluateOptions.OF_SOME_PROTOCOLS`, that this
         protocol reads; any other one that the user gives is an error.
-      reads_scores: the files have scores, not predictions.
-      report: the tables that it adds to reports.
+      reads_scores: whether the files have scores, rather than predictions.
+      report: the tables that the protocol adds to reports.
     """
 
     evaluate: Callable[[Sequence[str], EvaluateOptions], Evaluation]
@@ -102,7 +102,7 @@ def load_protocol(name: str) -> EvaluationProtocol:
     """Returns a protocol, one of `protocol_names()` or FILE.py:NAME.
 
     Raises:
-      ConfigError: there is none, or it cannot be imported.
+      ConfigError: there is no such protocol, or it cannot be imported.
     """
     protocol: EvaluationProtocol = load_named(
         name, ENTRY_POINTS, EvaluationProtocol, "--protocol", _OWN
@@ -117,17 +117,17 @@ def report_tables() -> list[ReportTables]:
 
 
 def interval_draws(options: Comparison) -> Draws:
-    """Returns how the options draw intervals."""
+    """Returns the settings of the options for drawing intervals."""
     return Draws(options.resamples, options.confidence, options.seed)
 
 
 def chosen_corpora(
     files: Sequence[str], options: EvaluateOptions, selection: Kept = EVERYTHING
 ) -> dict[str, Corpus]:
-    """Reads scored files; returns their corpora with the scorers and ensembles of the options.
+    """Returns the corpora of scored files with the scorers and ensembles of the options.
 
     Raises:
-      FaithJaxError: for a bad file, an unknown scorer and a wrong ensemble.
+      FaithJaxError: for a bad file, an unknown scorer, or a wrong ensemble.
     """
     rows = {path: read_scored_rows(path_of(path), options.score_columns) for path in files}
     corpora = read_corpora(rows, selection)
@@ -140,7 +140,7 @@ def chosen_corpora(
 
 
 def read_ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
-    """Returns by name each ensemble's scorers with their ranges, None = not given."""
+    """Returns each ensemble's scorers and their ranges (None = not given), by name."""
     ranges_by_ensemble: dict[str, dict[str, Range | None]] = {}
     for text in texts:
         name, _, listed = text.partition("=")
@@ -159,7 +159,7 @@ def read_ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
 
 
 def _find_range(ranges: Mapping[str, Range | None], scorer: str) -> Range:
-    """Returns the range that is given, or the one that the scorer's card declares."""
+    """Returns the given range of a scorer, or the range that its card declares."""
     if (given_range := ranges[scorer]) is not None:
         return given_range
     scorer, low, high = scorer.removeprefix("-"), math.nan, math.nan
@@ -184,22 +184,22 @@ def ensemble_note(texts: Iterable[str]) -> str:
 
 
 def undefined_score(options: Comparison) -> float:
-    """Returns the score that an undefined one counts as; NaN = none."""
+    """Returns the value to use for undefined scores; NaN = they stay undefined."""
     return math.nan if options.undefined is None else options.undefined
 
 
 def counting_undefined(corpora: Mapping[str, Corpus], options: Comparison) -> Mapping[str, Corpus]:
-    """Returns the corpora with the score that an undefined one counts as, if there is one."""
+    """Returns the corpora with undefined scores replaced by the value of --undefined, if given."""
     score = undefined_score(options)
     return {name: corpus.counting_undefined(score) for name, corpus in corpora.items()}
 
 
 def with_undefined_shares(outcome: Evaluation, meaning: str, options: Comparison) -> Evaluation:
-    """Returns an evaluation that says where scores are undefined, as `auc` does.
+    """Returns an evaluation with a report on undefined scores, as in `auc`.
 
-    A further table has the shares of undefined scores, and warnings say where these differ: a
-    scorer may owe its figures to the rows of which it says nothing. The corpora of the evaluation
-    are as they were read; see `measure_missing_scores` for the meaning.
+    A further table has the shares of undefined scores, and notes warn if scorers differ in them: a
+    scorer may owe its figures to the rows that it leaves undefined. The corpora must be as read,
+    with undefined scores; for `meaning`, see `measure_missing_scores`.
     """
     compared = meaning, options.baseline, options.confidence, options.cluster_field
     shares: dict[str, dict[str, str]] = {}
@@ -213,7 +213,7 @@ def with_undefined_shares(outcome: Evaluation, meaning: str, options: Comparison
     if not shares:
         return outcome
     table = outcome.table
-    if options.undefined is None:  # else what warnings advise is done
+    if options.undefined is None:  # the warnings advise to set it
         table = table._replace(notes=(*table.notes, *warnings))
     rows = ((label, *(row.get(n, "") for n in outcome.corpora)) for label, row in shares.items())
     title = "Undefined scores of the rows with a label"
@@ -229,7 +229,7 @@ def cluster_fields(options: Comparison) -> tuple[str, ...]:
 
 
 def half_notes(corpora: Mapping[str, Corpus], remedy: str = "") -> Iterator[str]:
-    """Yields a warning for each scorer that 0.5 cannot divide: its scores are not from 0 to 1."""
+    """Yields a warning for each scorer with scores outside 0 to 1, where 0.5 is no threshold."""
     for name, corpus in corpora.items():
         for scorer, scores in corpus.scores.items():
             if is_outside(scores, 0.0, 1.0).any():
@@ -240,7 +240,7 @@ def half_notes(corpora: Mapping[str, Corpus], remedy: str = "") -> Iterator[str]
 
 
 def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:
-    """Raises an InputError where no corpus has two rows, given the ids of the rows of each."""
+    """Raises InputError if no corpus has two rows, given the ids of each corpus's rows."""
     if max(map(len, ids.values()), default=0) == 1:
         name = next(iter(ids))
         raise InputError(
@@ -253,7 +253,7 @@ def read_layout(path: str, schema: type[Schema]) -> Schema:
     """Reads the file that --table names.
 
     Raises:
-      ConfigError: it cannot be read, or does not fit the schema.
+      ConfigError: the file cannot be read, or does not fit the schema.
     """
     try:
         return msgspec.json.decode(path_of(path).read_bytes(), type=schema)

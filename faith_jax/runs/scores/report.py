@@ -40,11 +40,11 @@ _Key = tuple[str, str]  # a corpus and an id
 
 
 class _Examples:
-    """Rows by corpus and id, in a temporary file: each once, with the scores of all files."""
+    """Rows by corpus and id in a temporary file, each stored once with the scores of all files."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-        self._places: dict[_Key, int] = {}  # in the file, in the order in which rows came
+        self._places: dict[_Key, int] = {}  # offsets in the file, in the order of insertion
 
     def __len__(self) -> int:
         return len(self._places)
@@ -87,9 +87,9 @@ def report(options: ReportOptions) -> pathlib.Path:
     )
     corpora = chosen_scorers(all_corpora, options.scorers)
     filled = counting_undefined(corpora, options)
-    check_usable(filled, labels=False)  # examples can be read without
-    # All that is shown but the examples is of the rows that the table is of; where there are no
-    # labels, distributions are of all.
+    check_usable(filled, labels=False)  # examples can be shown without labels
+    # Except for the examples, the page shows only the usable rows, which the table is computed
+    # from; distributions of a corpus without usable rows are of all its rows.
     used = {
         name: corpus.part(corpus.usable()) if corpus.usable().any() else corpus
         for name, corpus in filled.items()
@@ -97,7 +97,7 @@ def report(options: ReportOptions) -> pathlib.Path:
     is_labelled = any(corpus.usable().any() for corpus in filled.values())
     try:
         tables = list[Table]()
-        groups: dict[frozenset[str], dict[str, Corpus]] = {}  # by scorers: of one table
+        groups: dict[frozenset[str], dict[str, Corpus]] = {}  # by scorers; each gets one table
         for name, corpus in corpora.items() if is_labelled else ():
             groups.setdefault(frozenset(corpus.scores), {})[name] = corpus
         for group in groups.values():
@@ -128,7 +128,7 @@ def report(options: ReportOptions) -> pathlib.Path:
 def _file_rows(
     path: str, systems: Mapping[str, str], options: ReportOptions
 ) -> Iterator[ScoredRow]:
-    """Yields the rows of a file; those of one of several systems are a corpus of its name."""
+    """Yields the rows of a file; if it is one of several systems, its name is their corpus."""
     for row in read_scored_rows(path_of(path), options.score_columns):
         if path in systems:
             row["corpus"] = systems[path]
@@ -136,7 +136,7 @@ def _file_rows(
 
 
 def _build_means_table(options: ReportOptions, is_labelled: bool) -> Table:
-    """Returns the table of means; with labels, files are corpora that scorers are compared on."""
+    """Returns the table of means; files with labels count as corpora, others as systems."""
     shared = {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(Comparison)
@@ -150,10 +150,10 @@ def _build_means_table(options: ReportOptions, is_labelled: bool) -> Table:
 def _build_salience_maps(
     corpora: Mapping[str, Corpus], scorer: str, options: ReportOptions
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Returns which rows have a map, in words, and the maps as the page shows them.
+    """Returns a note that says which rows have a map, and the maps as the page shows them.
 
-    The rows with the lowest score of the scorer have one, the lowest first; where none has a score,
-    the first rows. Rows without a response or a grounding are skipped.
+    These are the rows with the lowest scores of the scorer, the lowest first, or the first rows if
+    none has a score. Rows without a response or a grounding are skipped.
     """
     usable = [
         (name, corpus.ids[place])
@@ -194,14 +194,14 @@ def _build_salience_maps(
         name, history = f"{row['corpus']}: {row['id']}", tuple(row["history"])
         grounding = Grounding(passages, sides)
         examples.append(GroundedExample(name, grounding, history, row["generated_text"]))
-    # JAX, which other reports do without.
+    # Imports JAX, which other reports do not need.
     from faith_jax.scoring.salience.scorers import open_salience
 
     maps = open_salience(options.salience_model, method=options.salience_method)(examples)
     sections = [
         salience_section(salience_picture(example, salience_map, options.salience_threshold))
         for example, salience_map in zip(examples, maps, strict=True)
-        if salience_map is not None  # it is None for empty responses only
+        if salience_map is not None  # only for empty responses
     ]
     return f"{rule} Gradients ({options.salience_method}) of {options.salience_model}.", sections
 
@@ -209,7 +209,7 @@ def _build_salience_maps(
 def _gather_examples(
     rows: Iterable[ScoredRow], examples: _Examples, is_wanted: Callable[[_Key], bool]
 ) -> Iterator[ScoredRow]:
-    """Yields rows, and adds the wanted ones: each once, with the scores and words of all files."""
+    """Yields all rows and stores the wanted ones, merging scores and words of several files."""
     for row in rows:
         key = row["corpus"], row["id"]
         if key in examples:

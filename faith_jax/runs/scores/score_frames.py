@@ -37,27 +37,27 @@ def score(
     """Returns the scores of responses, higher = more faithful, a row for each response.
 
     Args:
-      groundings: of each response: a text, several, or a text or several by perspective, such as
-        {"pro": […], "con": […]}. Or, without responses, a table that has both (a pandas or Polars
+      groundings: for each response: a text, several, or a text or several by perspective, such as
+        {"pro": […], "con": […]}. Without `responses`, a table that has both (a pandas or Polars
         frame, an Arrow table, mappings), or `GroundedExample`s.
-      responses: as many as groundings. None, NaN and NA are empty texts here and there.
-      scorers: names of scorers; or options by name, of which "NAME=SCORER" is called NAME.
-      histories: of each response the turns before it, oldest first, or the only one.
-      labels: of each response, 1 = faithful, 0 = unfaithful, None = unknown.
-      columns: of a table, by what they hold: grounding, response, history or label; by default the
-        usual names, as `faith-jax score` knows them.
-      **options: of the scorers, such as model="checkpoints/nli": each has those that it knows.
+      responses: as many as groundings. None, NaN and NA count as empty texts in both.
+      scorers: names of scorers, or a mapping from names to options; "NAME=SCORER" names the column.
+      histories: for each response, the turns before it, oldest first, or a single turn.
+      labels: for each response, 1 = faithful, 0 = unfaithful, None = unknown.
+      columns: the names of a table's columns, by content: grounding, response, history or label;
+        default: the usual names that `faith-jax score` knows.
+      **options: options of scorers, such as model="checkpoints/nli"; each scorer takes its own.
 
     Returns:
-      For a table of pandas or Arrow, the table with a column for each scorer, and its index.
-      Otherwise a pandas DataFrame, with the index of the texts if they are Series; its columns are
-      `grounding`, `response`, `history` and `label` where given (or those of the table), and one
-      for each scorer. Scores are NaN where they are undefined, as of an empty response.
+      For a pandas or Arrow table, the same table with a further column for each scorer. Otherwise a
+      pandas DataFrame, with the index of the texts if they are Series; its columns are `grounding`,
+      `response`, `history` and `label` if given (or those of the table), and one for each scorer.
+      Undefined scores, such as that of an empty response, are NaN.
 
     Raises:
-      ConfigError: for an unknown scorer, an option that none of them has, or a wrong value.
+      ConfigError: for an unknown scorer, an option that no scorer has, or a wrong value.
       InputError: for a row of a table without a grounding or a response; it names the row.
-      ValueError: for lengths or indexes that differ, and texts that are none.
+      ValueError: for lengths or indexes that differ, or arguments that are not texts.
 
     Examples:
       >>> rows = score(["Tea is hot."], ["The tea is hot!"], scorers=["token_f1"])
@@ -65,7 +65,7 @@ def score(
       1.0
     """
     loaded = _load_scorers(scorers, options)
-    # Each is read more than once.
+    # The arguments are read more than once, which iterators do not allow.
     arguments: list[Any] = [groundings, responses, histories, labels]
     groundings, responses, histories, labels = (
         list(values) if isinstance(values, Iterator) else values for values in arguments
@@ -92,7 +92,7 @@ def score(
         raise ValueError(f"{len(responses)} responses, {len(labels)} labels.")
     texts: dict[str, Any] = {"groundings": groundings, "responses": responses}
     texts |= {"histories": histories, "labels": labels}
-    # Series have an index, which must be the same in all of them.
+    # If arguments are Series, their indexes must be equal.
     indexes = {name: series.index for name, series in texts.items() if hasattr(series, "iloc")}
     first, index = next(iter(indexes.items()), ("", None))
     for name, other in indexes.items():
@@ -120,7 +120,7 @@ def score(
 
 
 def _collect_score_values(scorer: str, scores: Sequence[Score]) -> list[float]:
-    """Returns the values of scores; warns where all are equal."""
+    """Returns the values of scores; warns if all are equal."""
     values = [score.value for score in scores]
     if defined := [value for value in values if not math.isnan(value)]:
         warn_of_equal_scores(scorer, ScoreRange(len(defined), min(defined), max(defined)))
@@ -128,15 +128,15 @@ def _collect_score_values(scorer: str, scores: Sequence[Score]) -> list[float]:
 
 
 def _as_list(values: Any) -> Any:
-    """Returns the values of a Series or an array as a list, and arrays in them too."""
+    """Returns a Series or an array as a list, converting arrays within it too."""
     if not hasattr(values, "tolist"):
         return values
     return [value.tolist() if hasattr(value, "tolist") else value for value in values.tolist()]
 
 
 def _fill_missing(values: Sequence[Any], empty: Any) -> Sequence[Any]:
-    """Returns values with an empty one where one is missing."""
-    if isinstance(values, str):  # which the scorers refuse
+    """Returns values with missing ones replaced by `empty`."""
+    if isinstance(values, str):  # the scorers refuse it
         return values
     return [empty if is_missing(value) else value for value in values]
 
@@ -148,8 +148,8 @@ def _warn_of_empty(count: int, rows: int) -> None:
 
 
 def _with_lists(texts: Sequence[Any], name: str) -> Sequence[Any]:
-    """Returns texts with lists where texts are what prints a list, as in a CSV of pandas."""
-    if isinstance(texts, str):  # which the scorers refuse
+    """Returns texts, parsing those that are printed lists, as in a CSV file of pandas."""
+    if isinstance(texts, str):  # the scorers refuse it
         return texts
     notes = TableNotes()
     lists = ListColumns(notes, lambda: [name] if any(map(is_plain_text, texts)) else [])
@@ -164,22 +164,22 @@ def _log_warnings(notes: TableNotes) -> None:
 
 
 def _name_arguments(message: str) -> str:
-    """Returns a message with arguments of `score` in the place of the command's options."""
+    """Returns a message with the command's options replaced by arguments of `score`."""
     return _OPTION.sub(r'columns={"\1": "\2"}', message)
 
 
 def as_frame(rows: list[dict[str, Any]], names: list[str], index: Any = None) -> Any:
     """Returns rows as a pandas DataFrame."""
-    import pandas  # takes a moment
+    import pandas  # slow to import
 
     return pandas.DataFrame(rows, columns=names, index=index)
 
 
 def named_columns(columns: Mapping[str, str]) -> dict[str, Any]:
-    """Returns arguments of `Columns` for the parts that are named.
+    """Returns arguments of `Columns` from names of columns by part.
 
     Raises:
-      ValueError: a part is none of an example's.
+      ValueError: a part is not grounding, response, history or label.
     """
     for part in columns:
         if part not in _PARTS:
@@ -189,17 +189,17 @@ def named_columns(columns: Mapping[str, str]) -> dict[str, Any]:
 
 
 class _TableColumns(Columns):
-    # A retriever may find nothing for some rows, whose scores are then undefined.
+    # A retriever may find nothing for some rows; their scores are then undefined.
     accepts_empty: ClassVar[bool] = True
 
 
 def table_examples(table: Any, columns: Mapping[str, str]) -> list[ExampleRow]:
-    """Returns the examples of a table; `columns` are those of `score`.
+    """Returns the examples of a table; `columns` is as in `score`.
 
     Raises:
-      InputError: for a row without a response, and where no column is known to hold the grounding
-        or the response.
-      ValueError: for a column of no part of an example.
+      InputError: for a row without a response, or a table without a column known to hold the
+        grounding or the response.
+      ValueError: for a key of `columns` that is not a part of an example.
     """
     named = named_columns(columns)
     layout = _TableColumns(id_column="", corpus_column="", **{"label_column": "", **named})
@@ -218,7 +218,7 @@ def table_examples(table: Any, columns: Mapping[str, str]) -> list[ExampleRow]:
 
 
 def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:
-    """Returns a table with further columns, as `score` returns it."""
+    """Returns a table with further columns, in the form that `score` returns."""
     if hasattr(table, "assign"):  # pandas
         return table.assign(**values)
     if hasattr(table, "append_column"):  # Arrow
@@ -245,7 +245,7 @@ def check_names(scorers: Any) -> None:
 
 
 def check_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Raises ConfigError for an option that is not known, perhaps an argument's name in error."""
+    """Raises ConfigError for an unknown option, which may be a misspelt argument."""
     for option in options:
         if option not in names:
             arguments = ("groundings", "responses", "scorers", "histories", "columns")

@@ -1,4 +1,4 @@
-"""What `score` says of its output: the counts of rows, also as JSON, and the lines about them."""
+"""The summary of a run of `score`: counts of rows, also as JSON, and the lines to print."""
 
 import collections
 import dataclasses
@@ -19,14 +19,14 @@ _no_counts: Callable[[], _Counters] = functools.partial(
 
 @dataclasses.dataclass
 class ScoreCounts:
-    """Counts of scored rows, by scorer; its `vars` are their JSON.
+    """Counts of scored rows, by scorer; `vars` of this object is their JSON.
 
     Attributes:
-      undefined: how many rows it left without a score, by reason; "" = not told.
-      cut: how many inputs it cut because they were too long.
-      cut_rows: of how many rows it cut each part.
-      cut_tokens: how many tokens of each part it cut.
-      ranges: of its scores.
+      undefined: how many rows have no score, by reason; "" = unknown.
+      cut: how many inputs were cut because they were too long.
+      cut_rows: in how many rows each part was cut.
+      cut_tokens: how many tokens of each part were cut.
+      ranges: the ranges of the scores.
     """
 
     undefined: _Counters = dataclasses.field(default_factory=_no_counts)
@@ -36,7 +36,7 @@ class ScoreCounts:
     ranges: dict[str, ScoreRange] = dataclasses.field(default_factory=dict)
 
     def add_rows(self, rows: Iterable[ScoredRow]) -> None:
-        """Counts what rows lack, and what was cut of them."""
+        """Counts undefined scores and cut tokens of rows, and extends the ranges."""
         defined: dict[str, list[float]] = {}
         for row in rows:
             for name, value in row["scores"].items():
@@ -54,7 +54,7 @@ class ScoreCounts:
             self._extend_range(name, len(values), min(values), max(values))
 
     def add_json(self, counts: Mapping[str, Any]) -> None:
-        """Adds the counts of other rows, which were written as JSON."""
+        """Adds the counts of other rows, given as JSON."""
         for field in ("undefined", "cut_rows", "cut_tokens"):
             for name, numbers in counts[field].items():
                 getattr(self, field)[name].update(numbers)
@@ -71,10 +71,10 @@ class ScoreCounts:
 
 @dataclasses.dataclass
 class ScoreSummary:
-    """The outcome of a run of `score`: the file or folder of its output, and that of worst rows.
+    """The outcome of a run of `score`: its output, the file of worst rows, and counts.
 
-    `left_out` are the columns whose values JSON cannot hold, with their types. Where the output is
-    not whole, other processes compute what is missing.
+    `left_out` maps columns whose values JSON cannot hold to their types. If the output is not
+    whole, other processes still compute the missing rows.
     """
 
     output: pathlib.Path
@@ -87,7 +87,7 @@ class ScoreSummary:
     worst_rows: int = 0
 
     def lines(self) -> Iterator[str]:
-        """Yields lines that say what was written, and what was undefined, cut or left out."""
+        """Yields lines on the written files, and on undefined, cut or left out values."""
         if not self.is_whole:
             yield f"{self.output}: other processes score what is missing"
             return

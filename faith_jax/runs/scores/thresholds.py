@@ -1,4 +1,4 @@
-"""The protocol `thresholds` of `faith-jax evaluate`: below which score is an answer wrong?"""
+"""The protocol `thresholds` of `faith-jax evaluate`: chooses thresholds by labelled rows."""
 
 import math
 from collections.abc import Sequence
