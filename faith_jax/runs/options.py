@@ -1,6 +1,6 @@
-"""The options of runs, once: as the command line has them, and as the runs take them.
+"""The options of runs, shared by the command line and the runs themselves.
 
-`faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
+`faith_jax.cli.parser` turns fields into command-line options. Nothing slow is imported here.
 """
 
 import ast
@@ -25,16 +25,16 @@ from faith_jax.core.settings import (
     unescape,
 )
 
-MODEL_OPTIONS = ("model", "answer_model", "nli_model")  # of scorers, each a checkpoint
+MODEL_OPTIONS = ("model", "answer_model", "nli_model")  # options of scorers that are checkpoints
 
 
 def split_names(listed: str) -> list[str]:
-    """Returns the names that commas separate."""
+    """Returns the names in a comma-separated list."""
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def split_scorers(listed: str) -> list[str]:
-    """Returns the names of scorers that commas separate; a file of a card is called as the file.
+    """Returns the scorers in a comma-separated list; the file of a card is named after its stem.
 
     >>> split_scorers("token_f1, cards/strict.toml, mine=cards/strict.toml")
     ['token_f1', 'strict=cards/strict.toml', 'mine=cards/strict.toml']
@@ -52,7 +52,7 @@ def split_scorers(listed: str) -> list[str]:
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
-    """Returns the numbers that commas separate."""
+    """Returns the numbers in a comma-separated list."""
     try:
         return tuple(map(int, text.split(",")))
     except ValueError:
@@ -62,7 +62,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def _path_ending_in(ending: str) -> Callable[[str], str]:
-    """Returns a reader of the path of an output whose name ends so, or has no ending."""
+    """Returns a reader of the path of an output that has this ending, or none."""
 
     def read(text: str) -> str:
         if text and pathlib.Path(text).suffix not in ("", ending):
@@ -73,8 +73,8 @@ def _path_ending_in(ending: str) -> Callable[[str], str]:
     return read
 
 
-# The types of options, which also check what the command line says.
-Names = Annotated[tuple[str, ...], split_names]  # given at once, with commas
+# The types of options, which also check the values of the command line.
+Names = Annotated[tuple[str, ...], split_names]  # one comma-separated value
 Numbers = Annotated[tuple[int, ...], _whole_numbers]
 Resamples = Annotated[
     int,
@@ -92,14 +92,14 @@ def scorer_options(
     r"""Returns the options of each scorer.
 
     Args:
-      names: of the scorers, or "NAME=SCORER".
-      texts: as "scorer.name=value". Words stay as typed, such as `1,0` for `label_words`. In the
-        text of a prompt (`…_prompt`), the two characters `\n` are a line break, `\t` a tab and
-        `\\` a backslash.
-      among: what the names are, for messages.
+      names: names of scorers, or "NAME=SCORER".
+      texts: options as "scorer.name=value". Words stay as typed, such as `1,0` for `label_words`.
+        In the text of a prompt (`…_prompt`), the two characters `\n` are a line break, `\t` a tab
+        and `\\` a backslash.
+      among: where the names come from, for messages.
 
     Raises:
-      ConfigError: for another form, and for an option of a scorer that is not among the names.
+      ConfigError: an option has another form, or its scorer is not among the names.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in names}
     full_names = {full_name.partition("=")[0]: full_name for full_name in options}
@@ -116,7 +116,7 @@ def scorer_options(
 
 
 def _option_value(scorer: str, option: str, text: str) -> Any:
-    """Returns the value of an option as Python has it, or the text as typed where it is words."""
+    """Returns the Python value of an option, or the text as typed if the option takes words."""
     from faith_jax.scoring import registry
 
     try:
@@ -141,22 +141,22 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
-    """The outputs of `score`, and how they are written.
+    """The outputs of `score`, and how it writes them.
 
     Attributes:
       output (PATH): .jsonl, .parquet, or a folder for TFDS
       format: of the output
       worst (FILE): .csv or .jsonl: write the rows with the lowest scores of the first scorer, with
         all columns of the input
-      worst_rows (N): how many of them
+      worst_rows (N): how many rows --worst writes
       batch_size (N): rows scored and written at once (default: 256; with models on an accelerator
         2,048)
-      costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
+      costs (JSON): write the parameters of each scorer, and its speed in a second pass over the
         first 64 rows
-      shards (N): into which the rows are split; any number of processes share them, by the same
-        command on machines with a common disk (default: one for every 5,000 rows)
-      join: score nothing; make the output of what other processes have scored
-      restart: discard what a stopped run with this output kept
+      shards (N): number of parts of the rows, which any number of processes share, started by the
+        same command on machines with a common disk (default: one for every 5,000 rows)
+      join: score nothing; only join the rows that other processes have scored
+      restart: discard the rows of a stopped run with this output
     """
 
     output: str
@@ -175,19 +175,19 @@ class FindingOptions:
     """How evidence is found.
 
     Attributes:
-      retrievers (NAMES): of documents, separated by commas: entities, bm25, dense; the ranks of
-        several are fused
-      vectors (FOLDER): of faith-jax embed, for dense
+      retrievers (NAMES): retrievers of documents, separated by commas: entities, bm25, dense; the
+        ranks of several are fused
+      vectors (FOLDER): made by faith-jax embed, for dense
       question_model (FOLDER): the encoder of claims, for dense (default: the model of the vectors)
-      dense_search (HOW): of vectors: exact; faiss, by the index of faith-jax embed --faiss; or with
-        parameters of its search, such as nprobe=64 or efSearch=256
-      documents (N): of each claim at most
-      sentences (N): of each claim at most; those with a score above 0 are relevant
-      context_turns (N): that are searched for with the claim; the paper has 2, or 0
+      dense_search (HOW): how vectors are searched: exact; faiss, with the index of faith-jax embed
+        --faiss; or parameters of that index's search, such as nprobe=64 or efSearch=256
+      documents (N): most documents for each claim
+      sentences (N): most sentences for each claim; those with a score above 0 are relevant
+      context_turns (N): turns before the claim to search with; the paper uses 2 or 0
       tagger: finds names: rules, which knows names and titles of articles, or spacy:PIPELINE, which
-        finds noun chunks too
+        also finds noun chunks
       evidence_model (FOLDER): a classifier of pairs that ranks sentences (default: BM25 ranks them)
-      evidence_vocabulary (FILE): its tokenizer, where it carries none
+      evidence_vocabulary (FILE): the classifier's tokenizer, if it carries none
     """
 
     group: ClassVar = "evidence"
@@ -208,11 +208,11 @@ class ClaimColumns:
     """How files of responses or claims are read.
 
     Attributes:
-      input_format: of FILE (default: as its name ends)
+      input_format: format of FILE (default: by its ending)
       response_column (NAME): the text; default: the usual names, response among them
       history_column (NAME): earlier utterances; default: the usual names, context among them
-      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
-        number
+      id_column (NAME): default: id, if there is such a column; otherwise, or with --id-column=, the
+        row's number
       skip_bad_rows: skip bad rows, count and list them
     """
 
@@ -226,15 +226,15 @@ class ClaimColumns:
 
 @dataclasses.dataclass(frozen=True)
 class EvidenceOptions(FindingOptions, ClaimColumns):
-    """Which evidence is found for claims.
+    """Claims to find evidence for, and the outputs.
 
     Attributes:
-      claims (FILE): .jsonl, .json, .csv, .tsv or .parquet, as check reads them; evidence_list, as
-        DialFact's files have it, is the gold evidence; or sample
-      knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
+      claims (FILE): .jsonl, .json, .csv, .tsv or .parquet, as check reads them, with gold evidence
+        in evidence_list, as in DialFact's files; or sample
+      knowledge_base (FOLDER): made by faith-jax index; or sample, an encyclopedia of 188 articles
       output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
-      json (FILE): the figures of recall
-      restart: discard what a stopped run with other settings has made
+      json (FILE): write the figures of recall
+      restart: discard the rows of a stopped run with other settings
     """
 
     claims: str
@@ -251,29 +251,29 @@ class CheckOptions(FindingOptions, ClaimColumns):
 
     Attributes:
       input (FILE): .jsonl, .json, .csv, .tsv or .parquet: responses and, where they are known, ids
-        and what was said before, in columns as score knows them (repeatable)
-      label_column (NAME): SUPPORTS, REFUTES, NOT ENOUGH INFO or NOT VERIFIABLE: what is right of a
-        response, or a list of what is right of each of its sentences; or 1, yes or faithful for
-        SUPPORTS, and 0, no or hallucinated for any other (UNSUPPORTED); the verdicts are compared
-        with it (default: response_label, or with --grounding-column label, where there is one)
-      label_values (LABEL=VERDICT): what other labels mean, with commas: good=SUPPORTS,bad=REFUTES
-      claim (TEXT): or a single response
-      history (TEXT): what was said before it, oldest first (repeatable)
-      knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
-      grounding_column (NAME): in its place: what each response was made from, a text or a list of
-        texts; its sentences that share most words with a claim are the evidence
+        and earlier utterances, in columns as score knows them (repeatable)
+      label_column (NAME): the right verdict on a response, or a list of verdicts on its sentences:
+        SUPPORTS, REFUTES, NOT ENOUGH INFO or NOT VERIFIABLE; or 1, yes or faithful for SUPPORTS,
+        and 0, no or hallucinated for any other (UNSUPPORTED); the verdicts are compared with it
+        (default: response_label or, with --grounding-column, label, if there is such a column)
+      label_values (LABEL=VERDICT): verdicts of other labels, with commas: good=SUPPORTS,bad=REFUTES
+      claim (TEXT): a single response, instead of --input
+      history (TEXT): an utterance before the response, oldest first (repeatable)
+      knowledge_base (FOLDER): made by faith-jax index; or sample, an encyclopedia of 188 articles
+      grounding_column (NAME): instead of a knowledge base: the text or list of texts that each
+        response was made from; sentences that share most words with a claim are its evidence
       model (FOLDER): the verifier: an NLI classifier, or a model trained on dialfact_verify_…;
         mini_nli is in the package
-      form: of its input: nli reads sentence by sentence, dialfact all evidence at once with the
-        context
-      labels (NAMES): the order of its classes, where their names do not tell
+      form: of the verifier's input: nli reads sentence by sentence, dialfact all evidence at once
+        with the context
+      labels (NAMES): the order of the verifier's classes, if their names do not tell
       verifiable (SHARE): claims with a smaller share of their words in the evidence are called not
         verifiable
-      output (FILE): .jsonl or .parquet, or a folder for TFDS: what faith-jax score writes, a row
+      output (FILE): .jsonl or .parquet, or a folder for TFDS, in the form of faith-jax score: a row
         for each claim, with the fields verdict, response_verdict and decisive
       html (FILE): a page with the evidence beside each claim
       batch_size (N): responses checked at once
-      restart: discard what a stopped run with other settings has made
+      restart: discard the rows of a stopped run with other settings
     """
 
     input: tuple[str, ...] = ()
@@ -329,21 +329,21 @@ class CheckOptions(FindingOptions, ClaimColumns):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """The hardware that a recipe is planned for, and the plans that are wanted.
+    """The hardware that a recipe is planned for, and the requested plans.
 
     Attributes:
-      topology (NAME): v4, v5e, v5p or v6e with the chips' torus, such as v4:4x4x4 or v5e:4x4, and
-        for several slices of them 2xv4:4x4x4; h100, h200, a100, a100-40gb or cpu with their number,
-        such as h100:8
-      job: run is what the gin files configure; score and salience are the likelihoods, or the
-        salience maps, of rows with the model, batch and lengths of infer
-      sweep: try NUM_PARTITIONS and, where they are needed, REMAT_POLICY, NUM_MICROBATCHES and
-        partitioning in two dimensions, and recommend the fastest
+      topology (NAME): v4, v5e, v5p or v6e with the chips' torus, such as v4:4x4x4 or v5e:4x4, or
+        2xv4:4x4x4 for several slices; h100, h200, a100, a100-40gb or cpu with their number, such as
+        h100:8
+      job: run is the run that the gin files configure; score and salience compute likelihoods or
+        salience maps of rows with the model, batch and lengths of infer
+      sweep: try NUM_PARTITIONS and, if needed, REMAT_POLICY, NUM_MICROBATCHES and partitioning in
+        two dimensions, and recommend the fastest
       partitions (N,N): for --sweep: only these
-      free (SHARE): of a device's memory that recommended settings leave free
-      json (PATH): write all figures; what is compiled is kept beside it until the end, and a
+      free (SHARE): share of a device's memory that recommended settings leave free
+      json (PATH): write all figures; compiled plans are kept beside it until the end, so that a
         stopped run resumes
-      restart: discard what a stopped run has kept
+      restart: discard the plans of a stopped run
       figure (PATH): for --sweep: write step time and memory over partitions (PNG)
     """
 
@@ -363,7 +363,7 @@ class PromptReportOptions:
 
     Attributes:
       runs (RUN): a prompt-tuned run
-      nearest (N): pieces beside each vector
+      nearest (N): how many nearest pieces to show for each vector
       html (OUT.html): write a page, with curves
       png (OUT.png): draw the curves
       json (OUT.json): write all figures
@@ -382,8 +382,8 @@ class _Knowledge:
     """Where arguments are looked up.
 
     Attributes:
-      knowledge (FOLDER): topics by which the arguments in rows of t5x infer are told apart: a
-        folder of the raw NPOV format or a sample's name
+      knowledge (FOLDER): topics that tell the arguments in rows of t5x infer apart: a folder of the
+        raw NPOV format or a sample's name
     """
 
     knowledge: str = "procon_npov"
@@ -391,21 +391,21 @@ class _Knowledge:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WriteSheets(_Knowledge):
-    """Sheets that are written for annotators.
+    """Sheets for annotators to fill in.
 
     Attributes:
-      input (FILE): responses: what t5x infer or faith-jax score wrote, or rows with id, query,
+      input (FILE): responses from t5x infer or faith-jax score, or rows with id, query,
         pro_arguments and con_arguments (or a grounding) and response
       output (SHEET): .csv (for spreadsheet programs) or .jsonl; with {annotator} in its name, a
-        file for each
-      annotators (NAMES): separated by commas; each gets all responses (without: annotators write
+        file for each annotator
+      annotators (NAMES): separated by commas; each gets all responses (default: annotators write
         their names)
       questions (NAME): npov: errors in each response (Chang 2024); faithdial or pmi_decode: the
         questions of Dziri 2022 or Nandwani 2023 about responses of several systems (fields system
         and corpus), which annotators do not see, such as scores of reproduce faithdial or reproduce
         pmi_decode
       sample (N): draw N of the responses, or of the rows that systems respond to (default: all)
-      seed: of the sample; whether a response is drawn does not depend on the others
+      seed: of the sample; whether a response is drawn does not depend on other responses
       overwrite: replace an existing sheet, filled in or not
     """
 
@@ -420,13 +420,13 @@ class WriteSheets(_Knowledge):
 
 @dataclasses.dataclass(frozen=True)
 class Sheets(_Knowledge):
-    """Sheets that annotators have filled, and how they are read.
+    """Sheets that annotators have filled in, and how they are read.
 
     Attributes:
       sheets (SHEET): .csv (with commas, semicolons or tabs), .jsonl
-      input (FILE): what the sheets were written from: texts must still be the same, and labels get
-        its other fields, such as the topic
-      blank_is_no: in a row that is begun, an empty mark of an ambiguous error is a no
+      input (FILE): the file that the sheets were written from: texts must still be the same, and
+        labels get its other fields, such as the topic
+      blank_is_no: in a partly filled row, an empty mark of an ambiguous error is a no
       complete: sheets with rows that are not annotated yet are an error
     """
 
@@ -439,16 +439,16 @@ class Sheets(_Knowledge):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadSheets(Sheets):
-    """The outputs of filled sheets.
+    """The outputs from sheets that are filled in.
 
     Attributes:
-      output (MARKS): .jsonl: what each annotator says
-      labels (LABELS): .jsonl: what the majority says, in rows that faith-jax score reads (default:
-        MARKS_labels.jsonl)
-      slices (FOLDER): write Chang 2024's test slices full_organic.jsonl and ambiguous_organic.jsonl
-        too
-      ties: where as many say yes as no: the response has the error, does not have it, gets no
-        label, or the sheets are an error
+      output (MARKS): .jsonl: the marks of each annotator
+      labels (LABELS): .jsonl: the labels of the majority, in rows that faith-jax score reads
+        (default: MARKS_labels.jsonl)
+      slices (FOLDER): also write Chang 2024's test slices full_organic.jsonl and
+        ambiguous_organic.jsonl
+      ties: if as many annotators say yes as no: the response has the error, does not have it, gets
+        no label, or the sheets are an error
     """
 
     output: str
@@ -464,7 +464,7 @@ class _Draws:
     Attributes:
       resamples (N): of the bootstrap, and rounds of a test
       confidence: of the intervals
-      seed: of both
+      seed: of the bootstrap and the test
     """
 
     resamples: Resamples = 1000
@@ -488,12 +488,11 @@ class RatingOptions:
     """Judges' ratings of the responses of systems.
 
     Attributes:
-      sheets (SHEET): filled in, as annotate write --questions makes them
+      sheets (SHEET): filled-in sheets, made by annotate write --questions
       questions (NAME): of the sheets: faithdial (Dziri 2022, tables 7 and 8) or pmi_decode
         (Nandwani 2023, table 4)
-      input (FILE): what the sheets were written from, which says whose responses they are
-        (repeatable)
-      baseline (SYSTEM): that the other systems are tested against
+      input (FILE): a file that the sheets were written from, which names the systems (repeatable)
+      baseline (SYSTEM): the system that the others are tested against
       json (PATH): write all figures
     """
 
@@ -507,21 +506,21 @@ class RatingOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ExplainSource:
-    """Texts that a response was written from.
+    """The texts that a response was written from.
 
     Attributes:
       query (TEXT): the question
       pro (TEXT): an argument for (repeatable)
       con (TEXT): an argument against (repeatable)
-      grounding (TEXT): a text without a side, in place of them (repeatable)
+      grounding (TEXT): a text without a side, instead of --pro and --con (repeatable)
       history (TEXT): an earlier utterance, oldest first (repeatable)
       knowledge (FOLDER): take the arguments of the query's topic from here; 'sample' = the embedded
         sample
-      arguments (N): of each side
-      seed: of which arguments
-      input (FILE): or rows, as score reads them
-      id: of a row (repeatable; default: the first 20 rows)
-      grounding_column (NAME): as of score, like the next two
+      arguments (N): number of arguments to draw from each side
+      seed: for drawing arguments
+      input (FILE): rows, as score reads them, instead of texts
+      id: of a row to explain (repeatable; default: the first 20 rows)
+      grounding_column (NAME): as in score, like the next two
       response_column (NAME): of the response
       history_column (NAME): of earlier utterances
     """
@@ -548,10 +547,10 @@ class _ExplainOutput:
 
     Attributes:
       html (FILE): a page with the heat map
-      png (FILE): the heat map; further rows' are NAME-2.png and so on
+      png (FILE): the heat map; those of further rows are NAME-2.png and so on
       json (FILE): words and values, one line for each row
       color: of the text; auto: in a terminal, unless NO_COLOR is set
-      threshold (SHARE): in [0, 1], below which words are marked
+      threshold (SHARE): in [0, 1]; words below it are marked
     """
 
     group: ClassVar = "output"
@@ -569,8 +568,8 @@ class SalienceMap:
     Attributes:
       method: gradient_x_input or gradient_l2
       vocabulary (FOLDER): of the tokenizer, if not the model's
-      max_length (N): tokens that the model reads
-      max_bytes (N): of activations; a larger map is computed in parts
+      max_length (N): most tokens that the model reads
+      max_bytes (N): most bytes of activations; a larger map is computed in parts
     """
 
     group: ClassVar = "the map"
@@ -585,7 +584,7 @@ class ExplainOptions(SalienceMap, _ExplainOutput, _ExplainSource):
     """A response to explain, and the outputs.
 
     Attributes:
-      model (FOLDER): of the language model, best the writer's
+      model (FOLDER): a language model, preferably the one that wrote the response
       response (TEXT): the text (default: the model writes it)
     """
 
@@ -598,15 +597,15 @@ class Comparison(_Draws):
     """Which scorers are compared, and how.
 
     Attributes:
-      scorers (NAMES): only these, in this order, separated by commas (default: all; of a CSV file
-        the columns that are named as scorers)
+      scorers (NAMES): only these, in this order, separated by commas (default: all; in a CSV file,
+        the columns that have names of scorers)
       baseline (NAME): the scorer (or system) that others must beat
-      test: of significance, with a baseline; t is that of the intervals
+      test: of significance, with a baseline; t is also the basis of the intervals
       cluster_field (NAME): rows with the same value of this field depend on each other: id,
         grounding, question, corpus or a column of yours; none = all rows are independent; auto =
-        rows with the same grounding depend on each other (of dialfact, claims of a dialogue)
-      undefined (VALUE): the score that an undefined one counts as (default: rows without a score
-        are left out of what is compared)
+        rows with the same grounding depend on each other (in dialfact, claims of a dialogue)
+      undefined (VALUE): the value that undefined scores count as (default: rows without a score
+        are left out of comparisons)
     """
 
     scorers: Names = ()
@@ -626,13 +625,13 @@ class Comparison(_Draws):
 
     @property
     def score_columns(self) -> tuple[str, ...]:
-        """The columns of tables that are scores, whatever they are named."""
+        """The columns of tables that are scores, even if their names are not those of scorers."""
         return self.scorers
 
 
 SPLIT = "split"  # for --development
 AUTO: Literal["auto"] = "auto"
-# What it stands for, of rows with labels and without.
+# The protocols that AUTO stands for: for rows with labels, and without.
 CHOSEN_BY_LABELS: tuple[str, str] = ("auc", "systems")
 
 
@@ -641,33 +640,33 @@ class EvaluateOptions(Comparison):
     """How scored files are evaluated.
 
     Attributes:
-      protocol (NAME): auc (ROC AUC by corpus) where rows have labels, systems (mean scores of
-        systems on the same rows) where none has; balanced_accuracy (of calls at 0.5 and at
-        thresholds of a development part); hallucinations (precision, recall and F1 of responses and
-        of marked characters); thresholds (below which score to read, or from which on to accept, by
-        your labels); or one of a paper: accuracy (how often 0.5 divides
-        as the labels do: Dziri 2022, table 4), begin (F1 with the best threshold of a development
+      protocol (NAME): auc (ROC AUC by corpus; the default if rows have labels), systems (mean
+        scores of systems on the same rows; the default otherwise), balanced_accuracy (of calls at
+        0.5 and at thresholds of a development part), hallucinations (precision, recall and F1 of
+        responses and of marked characters), thresholds (scores below which to read, or from which
+        on to accept, by your labels); or a paper's: accuracy (how often 0.5 divides rows as the
+        labels do: Dziri 2022, table 4), begin (F1 with the best threshold of a development
         part: Nandwani 2023, table 1), verifiable (the same for claims that can be verified: Gupta
         2022, table 3), dialfact (verdicts in predictions of t5x infer: Gupta 2022, section 5.3),
         npov and npov_words (errors in responses that tell arguments of both sides, and their words:
         Chang 2024, tables 1 and 3), pronouns (do scores fall with words such as "I"? Steen 2023,
-        table 3); one of your own is FILE.py:NAME
-      compare (SYSTEM:BASELINE): for systems: a pair to compare, in place of --baseline (repeatable)
+        table 3); or your own as FILE.py:NAME
+      compare (SYSTEM:BASELINE): for systems: a pair to compare, instead of --baseline (repeatable)
       below (SCORER:VALUE): for systems: show the share of rows below this score (default: 0.5 for
         scorers from 0 to 1; repeatable)
-      worst (N): for systems: show the rows with the lowest score of the first scorer
+      worst (N): for systems: show this many rows with the lowest scores of the first scorer
       table (JSON): for systems and accuracy: columns and published figures
-      slice_field (NAME): for npov, balanced_accuracy and hallucinations: names a row's slice, or
-        part (default: each corpus is one)
+      slice_field (NAME): for npov, balanced_accuracy and hallucinations: the field that names a
+        row's slice or part (default: each corpus is one)
       dataset (NAME): for dialfact: NAME[/CONFIG] with the claims
-      split: for dialfact
+      split: for dialfact: the split of the dataset
       development (FILE): for begin, verifiable, balanced_accuracy and hallucinations: the scored
         development part; for the first two, `split` takes a random half of the rows
-      group_field (NAME): for begin: F1 by this field too
-      catch (SHARE): for thresholds: of the errors, how many are to be read
-      risk (SHARE): for thresholds: of the accepted rows, how many may be wrong
+      group_field (NAME): for begin: also show F1 by this field
+      catch (SHARE): for thresholds: the share of errors to be read
+      risk (SHARE): for thresholds: the share of accepted rows that may be wrong
       ensemble (NAME=SCORER,SCORER): the mean of several scorers' scores, each mapped from its range
-        to 0 to 1; a scorer of your own as SCORER:LOW:HIGH, and -SCORER counts low scores as high
+        to 0 to 1; write a scorer of your own as SCORER:LOW:HIGH; -SCORER counts low scores as high
         ones (repeatable)
     """
 
@@ -685,7 +684,7 @@ class EvaluateOptions(Comparison):
     risk: ShareBelow1 = 0.05
     ensemble: tuple[str, ...] = ()
 
-    # Options that only some protocols read; with others they are an error.
+    # Options that only some protocols read; with other protocols they are an error.
     OF_SOME_PROTOCOLS: ClassVar = frozenset(
         ("slice_field", "dataset", "split", "development", "group_field", "baseline", "compare")
         + ("catch", "risk")
@@ -711,7 +710,7 @@ class EvaluateOptions(Comparison):
 
     @property
     def score_columns(self) -> tuple[str, ...]:
-        """The columns of tables that are scores, those of ensembles too."""
+        """The columns of tables that are scores, including the members of ensembles."""
         from faith_jax.runs.scores.protocols import read_ensembles
 
         ensembles = read_ensembles(self.ensemble).values()
@@ -748,9 +747,9 @@ class _ReportSalience:
     """Heat maps in a report.
 
     Attributes:
-      salience_model (FOLDER): of the language model
-      salience_rows (N): how many rows
-      salience_threshold (SHARE): below which words are marked
+      salience_model (FOLDER): the language model
+      salience_rows (N): how many rows have a map
+      salience_threshold (SHARE): words below it are marked
       salience_method: gradient_x_input or gradient_l2
     """
 
@@ -767,9 +766,9 @@ class ReportOptions(_ReportSalience, Comparison):
 
     Attributes:
       files (FILE): scored .jsonl, .csv or .parquet files, or TFDS folders
-      output (HTML): the page; many examples are in a folder beside it
+      output (HTML): the page; if there are many examples, they are in a folder beside it
       title: of the page (default: the files' names)
-      most_examples (N): that are shown; the figures are of all rows
+      most_examples (N): how many examples to show at most; figures use all rows
     """
 
     files: tuple[str, ...]

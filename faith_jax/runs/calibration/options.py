@@ -1,6 +1,6 @@
-"""The options of `calibrate` and `accept`, as the command line has them, and as the runs take them.
+"""The options of `calibrate` and `accept`, shared by the command line and the runs themselves.
 
-`faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
+`faith_jax.cli.parser` turns fields into command-line options. Nothing slow is imported here.
 """
 
 import dataclasses
@@ -15,26 +15,26 @@ Guarantee = Literal["learn_then_test", "conformal_risk_control"]
 
 @dataclasses.dataclass(frozen=True)
 class CalibrateOptions:
-    """Labelled scores, and the guarantee that is wanted of a threshold.
+    """Labelled scores, and the guarantee that thresholds must have.
 
     Attributes:
       files (FILE): scored .jsonl, .csv or .parquet files, or TFDS folders, with labels (1 =
         faithful)
       output (JSON): the calibration, which faith-jax accept reads
-      scorer (NAME): whose scores are calibrated, in CSV files the column (default: the only one)
+      scorer (NAME): the scorer to calibrate; in CSV files, the column (default: the only one)
       guarantee: learn_then_test: of the accepted responses at most TARGET are unfaithful, with this
         confidence; conformal_risk_control: of all responses at most TARGET are accepted and
         unfaithful, on average over calibrations
-      target (SHARE): of unfaithful responses at most, in (0, 1)
-      reject_target (SHARE): likewise of faithful responses, among those that are rejected (default:
+      target (SHARE): the largest share of unfaithful responses, in (0, 1)
+      reject_target (SHARE): the largest share of faithful responses, for rejecting (default:
         TARGET)
       confidence: that learn_then_test holds, for each threshold
-      simultaneous: it holds for all thresholds of all corpora at once
+      simultaneous: the confidence holds for all thresholds of all corpora at once
       cluster_field (NAME): rows with the same value of this field depend on each other: id,
         grounding, question or a column of yours; none = all rows are independent; auto = rows with
         the same grounding depend on each other
-      seed: of what is drawn
-      figure (PATH): draw which share is accepted at which target (PNG); choose the target before
+      seed: for random draws
+      figure (PATH): draw the accepted share over targets (PNG); choose the target before you look
     """
 
     files: tuple[str, ...]
@@ -66,16 +66,16 @@ class AcceptOptions:
 
     Attributes:
       files (FILE): scored .jsonl, .csv or .parquet files, or TFDS folders
-      calibration (JSON): of faith-jax calibrate
+      calibration (JSON): made by faith-jax calibrate
       output (JSONL): the rows with decision (accept, reject or abstain), probability (that the
         response is faithful, null = unknown) and reason
-      corpus (NAME): the corpus of the calibration that these rows are like, whatever their own is
-        called (default: that of the same name)
+      corpus (NAME): the corpus of the calibration that these rows resemble, whatever their own
+        corpus is called (default: the corpus of the same name)
       pooled: decide by the threshold of all corpora together, for rows in the same mix of corpora
-      alarm (LEVEL): of the test whether scores look like the calibration's: how often it may alarm
-        where nothing has changed
-      cluster_field (NAME): as of faith-jax calibrate (default: the calibration's)
-      seed: of what is drawn for the test
+      alarm (LEVEL): how often the test that compares scores with the calibration's may raise a
+        false alarm
+      cluster_field (NAME): as for faith-jax calibrate (default: the calibration's)
+      seed: for the random draws of the test
     """
 
     files: tuple[str, ...]
