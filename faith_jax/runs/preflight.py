@@ -263,10 +263,9 @@ def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
 
 
 def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
-    """Returns how much is cut of each part; `counts` are the cut tokens of each row, by part.
+    """Returns how much is cut of each part that is cut; `counts` are cut tokens by row.
 
-    That is: the number of `rows` that lose tokens, their `share`, and percentiles of the tokens
-    that they lose. Parts that lose nothing are left out.
+    That is: how many `rows` lose tokens, their `share`, and percentiles of their lost tokens.
     """
     return {
         part: {"rows": int((cut > 0).sum()), "share": float((cut > 0).mean())}

@@ -242,9 +242,8 @@ def prepare_decoding(
 ) -> tuple[RowTokens, BatchDecoder, PyTree]:
     """Returns a reader of rows, a decoder that responds to them, and its parameters.
 
-    `path` is the checkpoint from which `load_for_inference` made `loaded`. `inputs` has the largest
-    number of tokens of an input, the name of that setting, and the cutting policy; `length_setting`
-    is the name of the setting for the length of a response.
+    `load_for_inference` made `loaded` from `path`. `inputs` has the most tokens of an input, the
+    name of that setting, and the cutting policy; `length_setting` is the setting of responses.
     """
     module, params, partitioner = loaded
     log_ignored(path, decoding, module.config)

@@ -99,8 +99,7 @@ class Shard:
     def read(self, rows: Callable[[Place], Iterator[Row]], source: str) -> Iterator[Row]:
         """Yields the rows of this shard; `rows` reads the input from any place on.
 
-        Raises:
-          InputError: at the end, if these are not the rows that the plan was made from.
+        At the end it raises InputError if these are not the rows that the plan was made from.
         """
         digest, count = 0, 0
         for number, row in enumerate(itertools.islice(rows(self.place), self.count), self.first):
@@ -150,8 +149,7 @@ class Shard:
 def keep_whole_batches(path: pathlib.Path, count: int, batch_size: int) -> int:
     """Returns how many of `count` rows a file has, after dropping those of an incomplete batch.
 
-    An incomplete batch is computed again as a whole, because the last digits of a row's numbers may
-    depend on the other rows of its batch.
+    The last digits of a row's numbers may depend on the other rows of its batch.
     """
     done = count_whole_rows(path)
     return done if done == count else truncate_rows(path, done - done % batch_size)
@@ -363,8 +361,7 @@ class Job(contextlib.AbstractContextManager["Job"]):
           ProcessError: no file of the other processes has grown for an hour.
         """
         left, known_done = list(self.shards), 0
-        # Machines do not see each other's locks; a random order makes collisions rare.
-        if is_remote(self.folder):
+        if is_remote(self.folder):  # machines see no locks of others; random orders seldom collide
             secrets.SystemRandom().shuffle(left)
         number, count = share or (0, 1)
         patience = Patience(f"{self.target}: the shards of other processes")

@@ -76,8 +76,7 @@ def index(
 def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
     """Opens a knowledge base; "sample" is made from the package's encyclopedia.
 
-    The sample is built once and kept in the user's cache; if the cache is not writable, each
-    process builds it again.
+    The sample is built once, in the user's cache, or in each process if that is not writable.
     """
     if str(folder) != SAMPLE or pathlib.Path(folder).exists():
         return KnowledgeBase.open(folder)

@@ -195,10 +195,9 @@ def _build_scorer_columns(
 
 
 def systems_by_file(files: Sequence[str], options: Comparison) -> dict[str, str]:
-    """Returns names for the files that are systems, by path.
+    """Returns names for the files that are systems: those that share a corpus and a scorer.
 
-    Files are systems if they share a corpus and a scorer. Files of one corpus without a common
-    scorer belong to the same system and are joined.
+    Files of one corpus without a common scorer belong to the same system and are joined.
     """
     named = options.score_columns
     firsts = {path: next(read_scored_rows(path_of(path), named), None) for path in files}

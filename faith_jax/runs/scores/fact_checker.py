@@ -172,14 +172,12 @@ class FactChecker:
 
         Args:
           responses: texts.
-          histories: the utterances before each response, oldest first; None, for one response or
-            for all = no utterances.
+          histories: the utterances before each, oldest first; None, also for one = no utterances.
           groundings: the texts that each response was made from, if there is no knowledge base.
 
         Raises:
-          ConfigError: an argument is a text instead of a list, a response is not a text, there is
-            not one history or grounding per response, or there are groundings as well as a
-            knowledge base, or neither.
+          ConfigError: a text is given instead of a list, a response is not a text, lengths differ,
+            or there are both groundings and a knowledge base, or neither.
         """
         if (groundings is None) != (self.base is not None):
             raise ConfigError("groundings: give them without a knowledge base, and only then.")
@@ -219,10 +217,9 @@ class FactChecker:
         window: int,
         total: int,
     ) -> None:
-        """Chooses the shapes of the models' batches for a job of `total` responses.
+        """Chooses the shapes of the models' batches for a job of `total` responses by a sample.
 
-        The other arguments are a sample of the job, as in `check_all`, and `window`, the number of
-        responses checked at once.
+        `window` responses are checked at once; the sample is given as in `check_all`.
         """
         sentences = [claims_of(response) for response in responses]
         each = sum(map(len, sentences)) / len(sentences)
@@ -262,8 +259,7 @@ class FactChecker:
         overlaps = self._overlap.score(
             [claim_example(*pair) for pair in zip(claims, ranked, strict=True)]
         )
-        # Sentences with few of a claim's words must not decide. A model that reads all evidence at
-        # once can weigh them itself.
+        # Sentences with few of a claim's words must not decide; a model that reads all weighs them.
         read = [
             [
                 sentence

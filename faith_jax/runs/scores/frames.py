@@ -62,9 +62,8 @@ def compare(
 ) -> Any:
     """Returns which of several systems is better: means, differences, intervals and p-values.
 
-    Rows of the frames are matched by their column `id` or by the frames' index. Differences are
-    computed on the rows that both systems have, against the first system unless `baseline` names
-    another.
+    Rows of the frames are matched by their column `id` or the frames' index. Differences are from
+    the first system, unless `baseline` names another, on the rows that both systems have.
 
     Args:
       first: the responses and scores of a system, as for `evaluate`.

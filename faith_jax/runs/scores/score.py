@@ -238,8 +238,7 @@ class _Scoring:
       read: reads the rows from a place on.
       scorers: by name; scorers with models read rows in batches.
       batch_size: rows that are scored and written at once.
-      several: whether JAX runs several processes.
-      together: whether a model needs the devices of all of them.
+      several: whether JAX runs several processes; `together`: a model needs all their devices.
       data_set: the TFDS data set that the shards belong to; None = the output is one file.
     """
 
@@ -259,8 +258,7 @@ class _Scoring:
         whole_batch = self.batch_size if self.has_models else 1
         if done_rows := count_kept_rows(job.target):
             logger.info("%d of %d rows are scored already", done_rows, len(job))
-        # The second pass, after the workers, takes the shards that failed in them.
-        for waits_for in (workers, ()) if workers else ((),):
+        for waits_for in (workers, ()) if workers else ((),):  # a second pass: workers' failures
             shards: Iterable[tuple[Shard, bool, int]]
             if self.several:
                 from faith_jax.runs import processes
