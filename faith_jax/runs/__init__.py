@@ -1,1 +1,1 @@
-"""Runs: gin-configurable functions that wire the rooms below together, one file a run."""
+"""Runs: gin-configurable functions that wire the rooms below together, one file per run."""

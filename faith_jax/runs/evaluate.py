@@ -1,4 +1,4 @@
-"""The run `eval`: loss and decoded metrics of a checkpoint on a split."""
+"""The run `eval`: measures loss and decoded metrics of a checkpoint on a split."""
 
 import functools
 import json

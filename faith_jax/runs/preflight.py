@@ -406,7 +406,7 @@ def _format_report(report: Report) -> Iterator[str]:
     if "scorers" in report:
         yield f"{report['source']}: {pluralize(report['rows'], 'row')} to score{looked_at}"
         yield from (f"  {line}" for line in report["input"])
-        scorers_by_input: dict[str, list[str]] = {}  # scorers whose models read the same
+        scorers_by_input: dict[str, list[str]] = {}  # groups scorers with equal reports
         for scorer, inputs_report in report["scorers"].items():
             scorers_by_input.setdefault(json.dumps(inputs_report), []).append(scorer)
         for scorers in scorers_by_input.values():

@@ -57,7 +57,7 @@ _MODULUS = 1 << 128
 _SECONDS = 1.0  # between two looks at the progress of other processes
 _LISTED = 5
 
-# Where the reading of an input can begin: a part of it (a file, a task), and a row in this part.
+# A place where reading an input can begin: the number of a part (a file, a task), and a row in it.
 Place = tuple[int, int]
 
 
@@ -336,7 +336,7 @@ class Job(contextlib.AbstractContextManager["Job"]):
             release_partial(self.target, done=True)
             self.finished = True
             return {"stamp": stamp, "shards": []}
-        saved = read_json_or_none(self.folder / PLAN)  # unless it was discarded
+        saved = read_json_or_none(self.folder / PLAN)  # again, since it may be discarded
         if saved and saved["stamp"] == stamp:
             return saved
         plan = {"stamp": stamp, **make()}

@@ -119,7 +119,7 @@ class Evaluation:
     patience: Positive | None = None
 
     def decodes_after(self, step: int, last_step: int) -> bool:
-        """Whether decoded metrics are due after a step; without a period, after the last one."""
+        """Whether decoded metrics are due after a step; they always are after the last one."""
         return step == last_step or bool(self.decoded_period and step % self.decoded_period == 0)
 
 
@@ -382,7 +382,7 @@ def _check_datasets(
         check("EVAL_SPLIT", eval_dataset)
     tokenizer = check("TRAIN_SPLIT", train_dataset)
     if not has_texts(tokenizer) and vocabulary.carried is not None:
-        tokenizer = vocabulary.carried  # the ids of the rows are the checkpoint's
+        tokenizer = vocabulary.carried  # the rows have ids of the checkpoint's vocabulary
     if train_dataset.pack and (config.encoder_prompt_length or config.decoder_prompt_length):
         raise ConfigError("Soft prompts cannot be trained on packed examples: set PACK = False.")
     return tokenizer
@@ -463,7 +463,7 @@ class _Watcher:
             rate = self.learning_rate
             logged["learning_rate"] = float(rate(step - 1) if callable(rate) else rate)
         for name in self.prompt_starts:
-            # The first rate of a warm-up is 0.
+            # A warm-up starts with the rate 0, so the first step moves nothing.
             if logged[name + MOVED] == 0.0 and (step > 1 or final):
                 logger.warning(
                     "step %d: %s has not moved from its start: is the learning rate 0?", step, name

@@ -93,7 +93,7 @@ def _sample_base() -> KnowledgeBase:
         for old in sorted(root.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-_MOST_SAMPLES]:
             shutil.rmtree(old, ignore_errors=True)
         return KnowledgeBase.open(root / digest)
-    except (OSError, StorageError, ConfigError) as error:  # not ours to write, full, or damaged
+    except (OSError, StorageError, ConfigError) as error:  # no permission, full, or damaged
         logger.warning("The sample's knowledge base cannot be kept (%s).", error)
         shutil.rmtree(root / digest, ignore_errors=True)
     folder = tempfile.mkdtemp()

@@ -26,7 +26,7 @@ _NAMES = 6  # of files, in a message
 
 
 def list_user_tasks() -> Iterator[str]:
-    """Yields a line for each registered task or mixture that is not of this package."""
+    """Yields a line for each registered task or mixture that is not from this package."""
     for name in lookup.task_names():
         if name not in {*task_data.TASKS, *task_data.MIXTURES}:
             splits = ", ".join(lookup.get_task(name).splits)
@@ -45,7 +45,7 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
         raise ConfigError(f"{name} is a mixture; look at one of its tasks: {parts}.")
     split = split or list(task.splits)[-1]
     lookup.check_split(task, split)
-    from faith_jax.input.task_batches import DatasetConfig  # takes time
+    from faith_jax.input.task_batches import DatasetConfig  # slow to import
 
     rows = TaskExamples(DatasetConfig(name, lengths, split), task)
     lengths = {feature: n for feature, n in lengths.items() if feature in task.output_features}

@@ -1,1 +1,1 @@
-"""Judges as artefacts: are they certified on this machine, and how do they score without us."""
+"""The runs that certify judges on this machine, and export them to score without faith_jax."""

@@ -3,7 +3,7 @@
     python score.py rows.jsonl > scores.jsonl
 
 A row is {"grounding": "a text", or ["several", "texts"], "response": "a text"}. Judges that read
-the question also need "query": "a text", or "history": ["turns"], of which they read the last.
+the question also need "query": "a text", or "history": ["turns"], whose last turn they read.
 manifest.json names the packages that are needed. In Python:
 `Scorer("FOLDER").score([{"grounding": …, "response": …}])`.
 """

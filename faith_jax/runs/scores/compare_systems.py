@@ -65,7 +65,7 @@ def compare_systems(
     columns: Collection[Column] = layout.columns.values() if layout else ()
     references = [column.reference for column in columns if not column.scorer]
     fields = [*references, *cluster_fields(options)]
-    # The scorers of a table may compare the same responses with different texts.
+    # With --table, scorers may compare the same responses with different groundings.
     selection = Kept(bool(references), False, False, fields, same_grounding=layout is None)
     corpora = read_corpora({path: system_rows.rows(path) for path in files}, selection)
     grouped: dict[tuple[str, str], list[Corpus]] = {}
@@ -320,7 +320,7 @@ def _on_shared_rows(
         for identifier in in_all:
             texts = [texts[identifier] for texts in texts_by_id]
             questions = {question for _, question in texts}
-            is_same = len({grounding for grounding, _ in texts} - {0}) < 2  # 0 = has none
+            is_same = len({grounding for grounding, _ in texts} - {0}) < 2  # 0 = no grounding
             if is_same or (len(questions) == 1 and 0 not in questions):
                 shared.append(identifier)
                 retrieved += not is_same

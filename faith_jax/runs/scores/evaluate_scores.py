@@ -1,4 +1,4 @@
-"""The run `evaluate`: tables and pictures of scored files."""
+"""The run `evaluate`: makes tables and pictures of scored files."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""The run `report`: scored files as one HTML page."""
+"""The run `report`: shows scored files as one HTML page."""
 
 import collections
 import dataclasses

@@ -119,7 +119,7 @@ def score(
         has_costs = not options.costs or (
             options.costs == finished.get("costs") and is_complete(path_of(options.costs))
         )
-        # The worst rows are written anew from the output.
+        # The worst rows can be rewritten from a JSONL output.
         has_worst = not options.worst or (form == "jsonl" and "columns" in finished)
         if stamps == finished["stamp"] and has_costs and has_worst:
             logger.info("%s is finished: these rows, scorers and options", target)

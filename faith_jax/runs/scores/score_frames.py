@@ -1,4 +1,4 @@
-"""Scores of texts by several scorers, as a table."""
+"""Scores texts with several scorers, as a table: `faith_jax.score`."""
 
 import dataclasses
 import functools
