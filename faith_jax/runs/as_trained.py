@@ -100,8 +100,8 @@ def decoding(
     """Returns the decoding of a checkpoint's run, or the one that the arguments describe.
 
     See `DecodingConfig` for the arguments; `max_length` of None = `decode_length`. If any from
-    `min_length` to `pmi` is given, the run's decoding is ignored, and those left at None get
-    `DecodingConfig`'s defaults. Speculation changes no response. Raises as `decode_length`.
+    `min_length` to `pmi` is given, the run's decoding is ignored, and those left at None get their
+    defaults. Speculation, which changes no response, applies to both. Raises as `decode_length`.
     """
     arguments = dict(locals())
     drafting = {name: arguments.pop(name) for name in ("speculation", "draft_length")}

@@ -345,7 +345,7 @@ class _System(NamedTuple):
     first_tokens: tuple[str, ...] = ()  # an input that starts with one has its own control tokens
 
     def with_pinned_step(self, note: Mapping[str, Any]) -> "_System":
-        """Returns a copy whose checkpoint names its step: as a stopped run noted it, or the newest.
+        """Returns a copy whose checkpoint names its step: a stopped run's, or the current one.
 
         Without this, a training that is still running could change which step is read.
         """

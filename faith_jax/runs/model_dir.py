@@ -55,7 +55,7 @@ logger = logging.getLogger("faith_jax")
 PROMPT_START = "prompt_start.safetensors"
 Starts = dict[str, NDArray[np.float32]]
 
-# Arguments of `train` that do not affect the result, and may change when a run is resumed.
+# Arguments of `train` that do not define what is trained, and may change when a run is resumed.
 _FREE = (
     "evaluation",
     "output.log_period",

@@ -404,7 +404,7 @@ def _output_stamp(target: pathlib.Path, contents: pathlib.Path) -> list[list[Any
 def _pin_checkpoints(
     scorers: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Returns scorers whose checkpoints name their steps: as a stopped run noted, or the newest.
+    """Returns scorers whose checkpoints name their steps: a stopped run's, or the current ones.
 
     Also returns the digest of each checkpoint.
     """
