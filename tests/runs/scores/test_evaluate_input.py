@@ -67,7 +67,7 @@ def test_files_of_other_texts_are_not_joined(capsys, tmp_path):
     capsys.readouterr()
     status, _, error = evaluate(capsys, tmp_path / "a.jsonl", tmp_path / "b.jsonl")
     assert status == 2
-    assert "have different responses of 'answers', row '1'; if they are of different" in error
+    assert "have different responses of 'answers', row '1'; compare systems with" in error
     assert "give each a corpus of its own (score --corpus=NAME" in error
     text = (tmp_path / "b.jsonl").read_text()
     changed = text.replace('"b ', '"a ').replace("Tea.", "Milk.")
