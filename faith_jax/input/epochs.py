@@ -1,4 +1,4 @@
-"""Numbers of steps by epochs, for recipes of data of any size."""
+"""Converts epochs to steps, so that a recipe fits data of any size."""
 
 import math
 
@@ -8,14 +8,14 @@ from faith_jax.input.task_batches import DatasetConfig
 
 
 def steps(dataset: DatasetConfig, epochs: PositiveNumber, at_least: Positive = 1) -> int:
-    """Returns how many steps some epochs of a split are, but `at_least` so many.
+    """Returns the number of steps in some epochs of a split, and no fewer than `at_least`.
 
-    Examples are counted before preprocessors drop or add any; those of SeqIO's cache behind the
-    preprocessors before it.
+    Examples are counted before preprocessors drop or add any; with SeqIO's cache, only before the
+    preprocessors that follow it.
 
     Raises:
-      ConfigError: for a task that does not know the number of its examples, for packed rows, and as
-        `DatasetConfig.task`.
+      ConfigError: the task does not know the number of its examples, rows are packed, or
+        `DatasetConfig.task` raises it.
     """
     if dataset.pack:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The rows that `infer` responds to, of a task's split or of a file."""
+"""The rows that `infer` responds to, from a task's split or a file."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.input.task_examples import TaskExamples, postprocessor
 from faith_jax.tokenizers.vocabularies import has_texts, tokenizer_of
 
-# Fields with another place in the output, or that it has of its own.
+# Fields that the output has elsewhere, or sets itself.
 _NOT_CARRIED = {
     "id", "inputs", "targets", "inputs_pretokenized", "targets_pretokenized", "response", "target",
     "inputs_without_document", "label", "prediction", "predictions", "log_prob", "num_tokens",
@@ -31,13 +31,13 @@ _NOT_CARRIED = {
 }  # fmt: skip
 
 _SCALARS: Mapping[type, str] = {str: "text", bool: "bool", int: "int", float: "float"}
-_TRIED = 2  # rows whose targets a postprocessor is tried on, as if they were responses
+_TRIED = 2  # rows on whose targets a postprocessor is tried, as if they were responses
 
 
 def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterator[InputRow]:
-    """Yields the rows of a task's split, in its order, from a place of theirs on.
+    """Yields the rows of a task's split, in its order, starting at a place.
 
-    Of a mixture, all rows of each of its tasks that has the split, whatever its rate; their ids are
+    For a mixture, yields all rows of each task that has the split, whatever its rate, with ids
     "<task>/<id>".
     """
     task_or_mixture = dataset.task()
@@ -61,9 +61,9 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
                 inputs, target = (
                     feature_text(task, example, name) for name in ("inputs", "targets")
                 )
-                # As it was published, whatever the vocabulary writes, for whoever reads the output.
+                # The output has the published notation, whatever the vocabulary writes.
                 inputs = notation.to_published_notation(inputs)
-                # Texts, lists of them and numbers, but no token ids.
+                # Keep texts, lists of texts and numbers, but no token ids.
                 arrays = {n: np.asarray(v) for n, v in example.items() if n not in _NOT_CARRIED}
                 fields = {
                     name: plain(example[name])
@@ -73,7 +73,7 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
             if task is not task_or_mixture:
                 identifier = f"{task.name}/{identifier}"
             postprocess = functools.partial(_postprocess_text, task, example)
-            if number - first < _TRIED:  # as a response, before any is computed
+            if number - first < _TRIED:  # let it fail before any response is computed
                 postprocess(target)
             target = postprocess(target, is_target=True)
             where = (part, number)
@@ -85,7 +85,8 @@ def _postprocess_text(
 ) -> str:
     """Returns the text that the task's postprocessor makes of a text, called as SeqIO calls it.
 
-    That is a mapping's "response", as our tasks return of targets, or a text; else the text given.
+    Of a mapping, as our tasks return for targets, it is "response". If the result is not a text,
+    returns the given text.
     """
     response = postprocessor(task)(text, example=example, is_target=is_target)
     if isinstance(response, Mapping):
@@ -94,24 +95,24 @@ def _postprocess_text(
 
 
 class FieldKinds:
-    """The fields that rows have, and of what kind the values of each are.
+    """The fields of rows, and the kind of each field's values.
 
     Attributes:
-      kinds: "text", "texts" and so on by name; "" where a row lacks the field, where rows differ,
-        and for values that a TFDS data set cannot hold.
+      kinds: "text", "texts" and so on by name; "" if a row lacks the field, if rows differ, and for
+        values that a TFDS data set cannot hold.
     """
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}
 
     def of(self, rows: Iterable[InputRow]) -> Iterator[InputRow]:
-        """Yields rows as they are, and notes their fields."""
+        """Yields rows unchanged, and records the kinds of their fields."""
         for number, row in enumerate(rows):
             kinds = dict[str, str]()
             for name, value in row.fields.items():
                 if isinstance(value, list) and all(isinstance(part, str) for part in value):
                     kinds[name] = "texts"
-                elif isinstance(value, int) and abs(value) >= 2**63:  # no int64
+                elif isinstance(value, int) and abs(value) >= 2**63:  # does not fit int64
                     kinds[name] = ""
                 else:
                     kinds[name] = _SCALARS.get(type(value), "")
@@ -124,8 +125,8 @@ class FieldKinds:
 def _file_rows(path: str, first: int, notes: TableNotes) -> Iterator[Row]:
     """Yields the rows of a file from row `first` on.
 
-    An empty cell of a table is none, and in the columns that may hold lists a cell that prints one
-    is a list.
+    An empty cell of a table becomes None. In columns that may hold lists, a cell that prints a list
+    becomes that list.
     """
     table = path_of(path)
     form = file_form(table, named_form(table) or "jsonl").form
@@ -143,7 +144,7 @@ def _file_rows(path: str, first: int, notes: TableNotes) -> Iterator[Row]:
             for name in sorted(LISTS & fields.keys()):
                 items = lists.read(name, fields[name], where)
                 if items is not fields[name]:
-                    # Of documents and turns the texts; what has none stays, for the row's error.
+                    # Take the texts of documents and turns; items without one fail the row later.
                     texts = [document_text(item) or item for item in items if item is not None]
                     fields[name] = texts
                     notes.count_list(name, texts)
@@ -165,11 +166,11 @@ def read_input_file(
 ) -> Iterator[InputRow]:
     """Yields rows of a JSON, CSV or TSV file (`docs/data_formats.md`), see `input_row`.
 
-    For a `query` alone, `arguments_per_side` are drawn from `knowledge`. Rows come from a place of
-    theirs on. `notes` collects what is found out about a table.
+    For a `query` alone, `arguments_per_side` are drawn from `knowledge`. Reading starts at `place`.
+    `notes` collects findings about a table.
 
     Raises:
-      InputError: names file, line and field.
+      InputError: a row is bad; the message names file, line and field.
     """
     topics = functools.cache(functools.partial(npov.load_topics, knowledge))
 

@@ -1,4 +1,4 @@
-"""Batches of rows as each family wants them: padding or packed rows, one sequence or two."""
+"""Batches of rows for each model family: padded or packed rows, one sequence or two."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -62,7 +62,7 @@ def packed_features(
     """Returns a batch of packed rows of a T5: several examples each, with segment ids.
 
     Returns:
-      Those of `batch_features`, and `encoder_segment_ids` and `decoder_segment_ids`: 1 for
+      The features of `batch_features`, and `encoder_segment_ids` and `decoder_segment_ids`: 1 for
       the tokens of the first example, 2 for the second, 0 for padding.
     """
     inputs, targets = (FilledLines(len(rows), lengths[name], 0) for name in ("inputs", "targets"))
@@ -106,8 +106,8 @@ def pair_features(
     """Returns a batch for a classification head.
 
     Returns:
-      `encoder_input_tokens`, int32 [rows, length], for models of several token types
-      `token_types`, likewise, `labels`, int32 [rows], and `label_weights`, float32 [rows], all 1.
+      `encoder_input_tokens` and, for models of several token types, `token_types`, int32
+      [rows, length]; `labels`, int32 [rows]; and `label_weights`, float32 [rows], all 1.
     """
     types = {}
     if config.num_token_types > 1:

@@ -9,14 +9,14 @@ import numpy as np
 
 from faith_jax.core.errors import InputError
 
-_ROWS = 64  # read at once: an example alone costs a call of TensorFlow for each of its fields
+_ROWS = 64  # read at once: reading a single example calls TensorFlow once per field
 
 
 def numpy_examples(dataset: Any) -> Iterator[dict[str, Any]]:
     """Yields the examples of a tf.data data set, as NumPy arrays.
 
-    tf.data's automatic tuning is off, because the thread that tunes may sleep for many seconds
-    before it lets an iterator end; parallel maps then have a fixed number of threads.
+    tf.data's autotuning is off, because its thread may sleep for many seconds before it lets an
+    iterator end; parallel maps then have a fixed number of threads.
     """
     import tensorflow as tf
 
@@ -36,7 +36,7 @@ def numpy_examples(dataset: Any) -> Iterator[dict[str, Any]]:
 
 
 def _split_by_example(values: Any) -> Sequence[Any]:
-    """Returns the array of each example, of a tensor or of a ragged one."""
+    """Returns one array per example of a batched tensor or ragged tensor."""
     if not hasattr(values, "row_splits"):
         return values.numpy()
     inner, splits = _split_by_example(values.values), values.row_splits.numpy().tolist()
@@ -48,12 +48,12 @@ def _split_by_example(values: Any) -> Sequence[Any]:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value of NumPy's as plain Python, texts decoded."""
+    """Returns a NumPy value as plain Python, with texts decoded."""
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
-    if hasattr(value, "to_list"):  # a ragged tensor, of a list of lists
+    if hasattr(value, "to_list"):  # a ragged tensor holds a list of lists
         value = value.to_list()
     if isinstance(value, list):
         return [plain(item) for item in value]
@@ -65,7 +65,7 @@ def plain(value: Any) -> Any:
 def feature_text(task: Any, example: Mapping[str, Any], feature: str) -> str:
     """Returns the text of a feature of a task's example, "" if the task has no such feature.
 
-    If a task keeps no texts before they are tokenized, it is that of the ids.
+    If the task does not keep the text from before tokenization, the ids are decoded.
     """
     if (text := example.get(f"{feature}_pretokenized")) is not None:
         return str(plain(text))
@@ -76,7 +76,7 @@ def feature_text(task: Any, example: Mapping[str, Any], feature: str) -> str:
 
 @contextlib.contextmanager
 def utf8_in(where: str) -> Iterator[None]:
-    """Raises an InputError for bytes that are not UTF-8, with the example that has them."""
+    """Turns a UnicodeDecodeError into an InputError that names the example."""
     try:
         yield
     except UnicodeDecodeError as error:

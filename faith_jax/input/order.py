@@ -1,9 +1,9 @@
 """The order in which training reads rows: a function of sizes, weights and a seed alone.
 
 Each member of a mixture is shuffled anew in each of its epochs, by a permutation of its row
-numbers. Members take turns in proportion to their weights. Any place of the order is computed
-without those before it. Where rows are packed, several of them share a row of a batch; those that
-are scored are packed by `inference.packing`.
+numbers. Members take turns in proportion to their weights. Any place of the order can be computed
+without earlier ones. When rows are packed, several share a row of a batch; `inference.packing` does
+this for rows that are scored.
 """
 
 import dataclasses
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_UNITS = 1 << 20  # weights are whole numbers of these
-_AT_ONCE = 4096  # places of the order that are looked at, where rows are packed
+_UNITS = 1 << 20  # weights are rounded to multiples of 1 / _UNITS
+_AT_ONCE = 4096  # places of the order that packing reads at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Order:
     Attributes:
       sizes: rows of each member.
       weights: how often each is read, relative to the others; 0 = never.
-      shuffled: whether each is shuffled; others are read in their own order, again and again.
+      shuffled: whether each is shuffled; the others repeat in their own order.
       seed: of the shuffling.
     """
 
@@ -33,7 +33,7 @@ class Order:
     seed: int
 
     def rows(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the member and the row in it at places of the order: int64 [count] each."""
+        """Returns the members and their rows at places of the order: int64 [count] each."""
         before, after = self.count_read(places), self.count_read(places + 1)
         members = np.argmax(after > before, axis=0)
         turns = before[members, np.arange(len(places))]
@@ -55,8 +55,8 @@ class Order:
     def count_read(self, places: np.ndarray) -> np.ndarray:
         """Returns the numbers of rows of each member before places: int64 [members, count].
 
-        Each member takes its share of what those before it leave, rounded up, so that counts differ
-        from what the weights say by less than a row for each member.
+        Each member takes its share of the rows that earlier members leave, rounded up, so that a
+        count differs from the exact share by less than a row for each member.
         """
         left = places.astype(np.int64)
         units = [round(_UNITS * weight / sum(self.weights)) for weight in self.weights]
@@ -75,15 +75,15 @@ def _draw_permutation(size: int, seed: int, member: int, epoch: int) -> np.ndarr
 
 
 class Packing:
-    """The places of an order that share a packed row: one after the other, while all features fit.
+    """Groups successive places of an order into packed rows, as long as all features fit.
 
-    `lengths` are each member's tokens, int [rows, features]; `limits` are the tokens of each
-    feature in a packed row, at least those of any row.
+    `lengths` are each member's token counts, int [rows, features]; `limits` are the tokens of each
+    feature in a packed row, no fewer than any row has.
     """
 
     def __init__(self, order: Order, lengths: Sequence[np.ndarray], limits: Sequence[int]):
         self._order, self._lengths, self._limits = order, lengths, np.asarray(limits)
-        self._starts = [0]  # the first place of each packed row, and that behind the last one
+        self._starts = [0]  # the first place of each packed row; the last one is not complete
         self._filled = np.zeros(len(limits), int)
         self._place = 0
 

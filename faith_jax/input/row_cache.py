@@ -1,7 +1,7 @@
-"""Rows as a run reads them, in Arrow files that any row can be read from at once.
+"""Rows as a run reads them, in Arrow files with random access to rows.
 
-Each process of a run makes its own files. How many there are depends on the data alone, and each is
-made as if it were the only one. So rows and their numbers are the same for any number of processes.
+Each process of a run makes some of the files. Their number depends on the data alone, and each is
+made independently. So rows and their numbers are the same for any number of processes.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute  # else an attribute of pyarrow only where something imports it
+import pyarrow.compute  # pyarrow does not import this submodule itself
 
 from faith_jax.core.errors import ConfigError, ProcessError, StorageError
 from faith_jax.core.files import atomic_file, report_write_errors
@@ -24,10 +24,10 @@ from faith_jax.core.progress import Progress
 
 Row = Mapping[str, Any]
 
-EXAMPLES = 2000  # of a part, which takes a fifth of a second beside what these take
-MOST = 64  # parts, which then have more examples
+EXAMPLES = 2000  # per part; a part adds a fifth of a second to the time of its examples
+MOST = 64  # parts; larger data has more examples per part
 _FINGERPRINT = b"fingerprint"
-_ROWS = 1000  # of an Arrow record batch
+_ROWS = 1000  # per Arrow record batch
 _IDS = pa.list_(pa.int32())
 _SCHEMA = pa.schema(
     [
@@ -42,7 +42,7 @@ _SCHEMA = pa.schema(
         ("cut", pa.list_(pa.int32(), 4)),
         ("negatives_cut", pa.int32()),
         ("grounding", pa.int64()),
-        ("part_tokens", pa.list_(pa.int32(), 5)),  # as unknown, of tokenizers.unknown.PARTS
+        ("part_tokens", pa.list_(pa.int32(), 5)),  # like unknown, by tokenizers.unknown.PARTS
         ("unknown", pa.list_(pa.int32(), 5)),
         ("unknown_characters", pa.string()),
     ]
@@ -50,11 +50,11 @@ _SCHEMA = pa.schema(
 
 
 class RowCache:
-    """The rows of one split of a task, read from memory-mapped files when they are asked for.
+    """The rows of one split of a task, read on demand from memory-mapped files.
 
     Attributes:
       name: of the task, for messages.
-      keeps_order: whether the task asks for its rows in their own order.
+      keeps_order: whether the task wants its rows unshuffled.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], name: str, keeps_order: bool = False):
@@ -71,7 +71,7 @@ class RowCache:
         return int(self._starts[-1])
 
     def __getitem__(self, number: int) -> dict[str, Any]:
-        """Returns a row's arrays: `inputs` and, where it has them, the others of token ids."""
+        """Returns a row's arrays of token ids (absent ones are empty), `second` and `label`."""
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
         file, inner = self._record_batches[batch]
         columns = file.get_batch(inner).slice(number - int(self._starts[batch]), 1)
@@ -96,7 +96,7 @@ class RowCache:
 
 
 def read_cache(path: pathlib.Path, fingerprint: str) -> bool:
-    """Whether there is a whole cache of just these rows."""
+    """Whether a complete cache with this fingerprint exists."""
     try:
         with pa.memory_map(str(path)) as source:
             metadata = pa.ipc.open_file(source).schema.metadata or {}
@@ -132,7 +132,7 @@ def _record_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.Recor
 
 @dataclasses.dataclass(frozen=True)
 class RowsPart:
-    """A part of a task's rows: its file, what its rows depend on, and what makes them."""
+    """A part of a task's rows: its file name, a fingerprint, and a function that makes its rows."""
 
     name: str
     fingerprint: str
@@ -142,8 +142,8 @@ class RowsPart:
 def count_parts(task: Any, split: str, use_cached: bool) -> int:
     """Returns the number of parts in which the rows of a SeqIO task are made.
 
-    That is 1 for a task that keeps the order of its rows. No example is read twice, so a source
-    that is not read in ranges, as ours are, has at most as many parts as files.
+    It is 1 for a task that keeps the order of its rows. To read no example twice, a source that
+    cannot be read in ranges, unlike ours, has at most as many parts as files.
     """
     if task.shuffle_buffer_size is None:
         return 1
@@ -158,16 +158,16 @@ def count_parts(task: Any, split: str, use_cached: bool) -> int:
 def make_parts(
     parts: Sequence[RowsPart], local: pathlib.Path, shared: pathlib.Path | None, contents: str
 ) -> None:
-    """Makes the parts that are not there yet; all are in the folder `local` then.
+    """Makes the missing parts, after which the folder `local` holds all of them.
 
     Processes of a run share the folder `shared`, where each makes its own parts: `local` itself, or
-    one of a store, from which each copies what the others have made. None = each process makes all
-    parts. `contents` is a name of the rows, for messages.
+    a folder of a store, from which each process copies the parts that the others have made. None =
+    each process makes all parts. `contents` names the rows in messages.
 
     Raises:
-      FaithJaxError: on all processes, the same one: that of the first bad row. No part is kept,
-        since the data will be another.
-      ProcessError: another process does not come.
+      FaithJaxError: a row is bad; all processes raise the error of the first bad row. No part is
+        kept, because the data must change.
+      ProcessError: another process does not arrive.
       ConfigError: `local` cannot be written, or `shared` is not shared.
       StorageError: the disk is full.
     """
@@ -193,12 +193,12 @@ def make_parts(
                     with report_write_errors(f"{shared}: {contents}"):
                         upload_file(local / part.name, shared / part.name)
         progress.update(done, force=True)
-    except BaseException as error:  # whatever it is, the other processes wait below
+    except BaseException as error:  # of any kind: the other processes wait in `raise_together`
         problem = error
     try:
         raise_together(problem, f"make {contents}", number)
     except (ProcessError, StorageError):
-        raise  # the same command resumes
+        raise  # keep the parts: the same command resumes
     except Exception:
         if shared and index == 0:
             remove_tree(shared)

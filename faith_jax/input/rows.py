@@ -1,4 +1,4 @@
-"""From the examples of a SeqIO task to the rows that a model reads: token ids, cut by a policy."""
+"""Turns the examples of a SeqIO task into rows that a model reads: token ids, cut by a policy."""
 
 import dataclasses
 import functools
@@ -25,8 +25,8 @@ from faith_jax.tokenizers.vocabularies import default_vocabulary, tokenizer_of
 
 Row = dict[str, Any]
 
-# The fields that may hold two texts to compare, in this order; an encoder reads the knowledge first
-# but for a claim with a sentence.
+# Pairs of fields that may hold two texts to compare, in order of preference. An encoder reads the
+# second field of (claim, sentence) first, and of the others the first.
 _CLAIM_FIRST = ("claim", "sentence")
 PAIRS = (
     _CLAIM_FIRST,
@@ -57,7 +57,7 @@ def text_rows(
 ) -> Iterator[Row]:
     """Yields the rows of a language model, one for each example of a part of a task's split.
 
-    `where` names the task and the split, for errors, and `lengths` is TASK_FEATURE_LENGTHS.
+    `where` names the task and split in errors; `lengths` is TASK_FEATURE_LENGTHS.
 
     Raises:
       InputError: a target is too long, an input cannot be cut by the policy or has no knowledge for
@@ -67,7 +67,7 @@ def text_rows(
     tokenizer = tokenizer_of(features.get("inputs", features["targets"]).vocabulary)
     try:
         metrics = task.metric_fns
-    except ValueError:  # a metric that SeqIO refuses: the trial of all metrics says so
+    except ValueError:  # a metric that SeqIO refuses; `try_metrics` reports it
         metrics = []
     has_labels = any(getattr(metric, "reads_labels", False) for metric in metrics)
     make = functools.partial(_make_text_row, layout, lengths, cut_policy, tokenizer, has_labels)
@@ -85,12 +85,12 @@ def _make_text_row(
 ) -> Row:
     ids = example["inputs"].tolist() if "inputs" in example else []
     if "inputs_pretokenized" not in example and ids[-1:] != [layout.eos_id]:
-        # Rows of ids are read as they are.
+        # Rows of token ids are read as they are, so add no end token.
         layout = dataclasses.replace(layout, inputs_end=False)
     if layout.inputs_end and ids[-1:] == [layout.eos_id]:
         ids.pop()
     text = plain(example.get("inputs_pretokenized", ""))
-    # The texts of knowledge stand for the grounding.
+    # Rows with the same knowledge texts count as having the same grounding.
     published = cutting.notation_of(tokenizer).to_published_notation(text)
     knowledge = "\n".join(
         published[part.text_start : part.text_end]
@@ -149,12 +149,11 @@ def pair_rows(
     max_length: int,
     cut_policy: str,
 ) -> Iterator[Row]:
-    """Yields the rows of an encoder with a classification head: two texts, and their class.
+    """Yields the rows of an encoder with a classification head: two texts and their class.
 
     Raises:
-      ConfigError: a model without a head or positions for so many tokens, or examples without two
-        texts.
-      InputError: an example of another class than the model's, or a text that is not UTF-8.
+      ConfigError: the model has no head or too few positions, or the examples lack two texts.
+      InputError: an example's class is not one of the model's, or a text is not UTF-8.
     """
     if not model.label_names:
         raise ConfigError(
@@ -201,8 +200,8 @@ def passage_rows(
     """Yields the rows of an encoder of queries and passages, as `retrieval.dense` reads them.
 
     Raises:
-      ConfigError: a model without positions for so many tokens, or examples without a title.
-      InputError: a text that is not UTF-8.
+      ConfigError: the model has too few positions, or the examples lack a title.
+      InputError: a text is not UTF-8.
     """
     if "title" not in examples.names:
         raise ConfigError(
@@ -246,8 +245,8 @@ def _count_unknown(
     """Returns the counts of a row's unknown tokens, as `UnknownTokens.row`.
 
     Raises:
-      InputError: a label, or all of another target, cannot be read back from its tokens.
-      ConfigError: the vocabulary can write no delimiters.
+      InputError: a label cannot be read back from its tokens, or a target has only unknown ones.
+      ConfigError: the vocabulary cannot write the delimiters.
     """
     counts = UnknownTokens()
     if not isinstance(tokenizer, Tokenizer):
@@ -255,7 +254,7 @@ def _count_unknown(
     target = plain(example.get("targets_pretokenized", ""))
     target_ids = example["targets"].tolist()
     for written in (text, target):
-        tokenizer.notation.to_model_notation(written)  # raises where it lacks the delimiters
+        tokenizer.notation.to_model_notation(written)  # raises if it lacks the delimiters
     counts.add(tokenizer, text, ids)
     counts.add(tokenizer, target, target_ids, "targets")
     if tokenizer.unk_id in target_ids:
@@ -271,7 +270,7 @@ def _count_unknown(
 
 
 def _hash_text(text: str) -> int:
-    """Returns a number that stands for a text; 0 if there is none."""
+    """Returns a hash of a text; 0 for an empty text."""
     if not text:
         return 0
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()

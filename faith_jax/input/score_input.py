@@ -1,4 +1,4 @@
-"""The input of `score`: rows of files and folders, of a SeqIO task or of a TFDS data set."""
+"""The input of `score`: rows of files and folders, SeqIO tasks or TFDS data sets."""
 
 import codecs
 import dataclasses
@@ -77,7 +77,7 @@ class ScoreInput(Columns):
 
     @functools.cached_property
     def table_form(self) -> TableForm:
-        """The form of the files, as far as options say."""
+        """The form of the files, as far as options give it."""
         try:
             encoding = codecs.lookup(self.encoding).name if self.encoding else ""
         except LookupError:
@@ -109,14 +109,14 @@ class ScoreInput(Columns):
         place: tuple[int, int] = (0, 0),
         notes: TableNotes | None = None,
     ) -> Iterator[ExampleRow]:
-        """Yields the examples with the other fields of their rows, from a place of theirs on.
+        """Yields the examples with the other fields of their rows, starting at a place.
 
         Raises:
-          FaithJaxError: a missing or bad file, an unknown task, data set or split, and an id that
-            is in two of them.
+          FaithJaxError: a file is missing or bad, a task, data set or split is unknown, or an id
+            occurs in two inputs.
         """
         (begin, first), names = place, self.input or self.task or self.tfds
-        # All of it is read before anything is scored, and then its parts.
+        # A first pass reads the whole input before scoring; it alone compares ids across parts.
         seen = Seen() if place == (0, 0) and len(names) > 1 else None
         for part in range(begin, len(names)):
             first_row = first if part == begin else 0
@@ -129,13 +129,13 @@ class ScoreInput(Columns):
                 rows = _blame_raw_files(read, path) if self.reads_grounding else read()
             else:
                 if self.task_module:
-                    quiet_tensorflow()  # which the module imports
+                    quiet_tensorflow()  # the module imports TensorFlow
                     import_user_module(self.task_module, "--task-module")
                 name, split = list(self._data_sets())[part]
                 key = (name, "", split) if self.task else ("", name, split)
 
                 def find_text_columns(key: tuple[str, str, str] = key) -> frozenset[str]:
-                    if key not in self._text_columns:  # of which each shard is read by itself
+                    if key not in self._text_columns:  # shards are read separately, so keep it
                         rows = dataset_rows(*key)
                         self._text_columns[key] = text_columns(rows, self.named_texts)
                     return self._text_columns[key]
@@ -171,14 +171,14 @@ class ScoreInput(Columns):
                 yield row
 
     def stamp(self) -> list[Any]:
-        """Returns the stamps of the files, which differ when these have changed."""
+        """Returns the stamps of the files, which change when the files do."""
         return stamp(file for name in self.input for file in table_files(path_of(name)))
 
     def options(self) -> dict[str, Any]:
-        """Returns the options that say which rows are read, and how.
+        """Returns the options that determine which rows are read, and how.
 
         Raises:
-          FaithJaxError: a file is missing, or a pipe.
+          FaithJaxError: a file is missing or is a pipe.
         """
         for file in self.input:
             try:
@@ -190,7 +190,7 @@ class ScoreInput(Columns):
 
 
 class Responses(ScoreInput):
-    """Responses whose evidence is yet to be found."""
+    """Responses whose evidence has yet to be retrieved."""
 
     reads_grounding: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("response",)
@@ -199,7 +199,7 @@ class Responses(ScoreInput):
 def _blame_raw_files(
     read: Callable[[], Iterator[ExampleRow]], path: pathlib.Path
 ) -> Iterator[ExampleRow]:
-    """Yields the rows of a file; if the first is an error, says how a known raw file is scored."""
+    """Yields the rows of a file; if the first fails in a known raw file, says how to score it."""
     try:
         rows = read()
         first = next(rows, None)
@@ -222,13 +222,13 @@ def _blame_raw_files(
 
 
 def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Iterator[Row]:
-    """Yields the examples of a SeqIO task or, if it is "", of a TFDS data set.
+    """Yields the examples of a SeqIO task or, if `task` is "", of a TFDS data set.
 
-    That is NAME[/CONFIG], or the folder of one, such as `infer` writes. They are yielded from
-    example `first` on, counted from 0. A data set's split may be a slice, such as "test[:10]".
+    `tfds_name` is NAME[/CONFIG], or the folder of a data set, such as `infer` writes. Reading
+    starts at example `first`, from 0. A data set's split may be a slice, such as "test[:10]".
 
     Raises:
-      FaithJaxError: an unknown name or split, data that cannot be prepared, or texts that are not
+      FaithJaxError: the name or split is unknown, the data cannot be prepared, or a text is not
         UTF-8.
     """
     quiet_tensorflow(with_seqio=bool(task))
@@ -243,7 +243,7 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
 
         seqio_task = lookup.get_task(task, "--task")
         lookup.check_split(seqio_task, split)
-        lengths = {"inputs": 1 << 20, "targets": 1 << 20}  # whole, where a preprocessor asks
+        lengths = {"inputs": 1 << 20, "targets": 1 << 20}  # so large that nothing is cut
         examples: Any = TaskExamples(DatasetConfig(task, lengths, split), seqio_task, first=first)
     else:
         from faith_jax.datasets.builders.base import prepare_builder

@@ -1,11 +1,10 @@
 """A split of a SeqIO task or mixture as batches of a model; any step's batch can be made alone.
 
-A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), each
-process a part of them, and keeps them in files that any row can be read from
-(`faith_jax.input.row_cache`). Their order is a function of the seed (`faith_jax.input.order`). So a
-batch is made without those before it, global batches are the same for any number of processes, and
-each process reads only its own rows of them. Random draws of a task's preprocessors are made once,
-with the rows.
+A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), and keeps
+them in files with random access to rows (`faith_jax.input.row_cache`); each process makes a part.
+Their order is a function of the seed (`faith_jax.input.order`). So a batch can be made without
+earlier ones, global batches are the same for any number of processes, and each process reads only
+its own rows of a batch. A task's preprocessors make their random draws once, with the rows.
 """
 
 import concurrent.futures
@@ -46,7 +45,7 @@ _Length = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Lengths(msgspec.Struct):
-    """TASK_FEATURE_LENGTHS, in tokens, end token included."""
+    """The lengths of TASK_FEATURE_LENGTHS, in tokens, end token included."""
 
     targets: int
     inputs: int = 1
@@ -60,18 +59,18 @@ class DatasetConfig:
 
     Attributes:
       mixture_or_task_name: a registered SeqIO task or mixture.
-      task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included; without
-        "inputs" for a decoder-only model and rows that have targets alone; for objectives that
-        contrast also "negatives": (texts, tokens of each), and for encoders of queries and passages
+      task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included. "inputs" may
+        be left out for a decoder-only model whose rows have only targets. Contrastive objectives
+        also need "negatives": (texts, tokens of each), and encoders of queries and passages need
         "passages": tokens of a passage.
-      split: "train", "validation" …; None where a run has no validation.
+      split: "train", "validation" …; None if a run has no validation.
       batch_size: rows of a global batch.
-      shuffle: reshuffled each epoch, by `seed`; a task without a shuffle buffer keeps its order.
+      shuffle: reshuffle each epoch, by `seed`; a task without a shuffle buffer keeps its order.
       seed: of the order.
-      pack: several examples in a row, told apart by segment ids.
+      pack: put several examples in a row, told apart by segment ids.
       use_cached: read SeqIO's offline cache.
-      module: a module, or a file of it, to import first, which registers the user's own tasks.
-      cut_policy: of inputs that are too long, see `faith_jax.core.cutting`.
+      module: a module or Python file to import first, which registers the user's own tasks.
+      cut_policy: how too long inputs are cut, see `faith_jax.core.cutting`.
     """
 
     mixture_or_task_name: str
@@ -98,7 +97,7 @@ class DatasetConfig:
             raise ConfigError(
                 "PACK = True: examples with negatives cannot be packed; set PACK = False."
             )
-        # Before a target alone, a decoder-only model reads one token.
+        # Without inputs, a decoder-only model reads one token before the target.
         all_lengths = {"inputs": lengths.inputs, **self.task_feature_lengths}
         object.__setattr__(self, "task_feature_lengths", all_lengths)
         check_policy(self.cut_policy)
@@ -106,14 +105,14 @@ class DatasetConfig:
             raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
 
     def task(self, setting: str = "SPLIT") -> Any:
-        """Returns the SeqIO task or mixture, its split checked.
+        """Returns the SeqIO task or mixture, after checking its split.
 
         Args:
           setting: the macro that names the split, for messages.
 
         Raises:
-          ConfigError: an unknown module, task or split (names the nearest), or a task without the
-            cache, negatives or control tokens that are asked for.
+          ConfigError: the module, task or split is unknown (the message suggests the nearest), or
+            the task lacks the cache, negatives or control tokens that are asked for.
         """
         from faith_jax.tasks import lookup
 
@@ -138,7 +137,7 @@ class DatasetConfig:
 
     @property
     def error_labels(self) -> dict[str, str] | None:
-        """The texts of labels in the targets of NPOV's classifiers; None of other tasks."""
+        """The texts of labels in the targets of NPOV's classifiers; None for other tasks."""
         from faith_jax.tasks import lookup
 
         return lookup.error_labels(self.task())
@@ -157,8 +156,8 @@ class SplitRows:
 
     Attributes:
       config: of the split.
-      is_mixture: whether they are of a mixture.
-      tasks: SeqIO's, those of a mixture that have the split, or the one.
+      is_mixture: whether the split is of a mixture.
+      tasks: the SeqIO task, or all tasks of a mixture that have the split.
       members: the rows of each task.
     """
 
@@ -167,11 +166,11 @@ class SplitRows:
     ):
         """Makes the rows of a model, or finds them if this run has made them before.
 
-        `folder` keeps them, on a disk or a store that all processes share: each makes a part of
-        them. None = each process makes all, in a temporary folder of its own.
+        `folder` keeps them, on a disk or store that all processes share, so that each makes a part
+        of them. None = each process makes all rows, in a temporary folder of its own.
 
         Raises:
-          InputError: a split without examples, and what `text_rows` and `pair_rows` raise.
+          InputError: the split has no examples, or `text_rows` or `pair_rows` raises it.
           ConfigError: task and model do not fit, rows to classify are packed, or the rows cannot be
             written.
         """
@@ -179,11 +178,11 @@ class SplitRows:
         if config.pack and not model.writes_text:
             raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
         self._task = task = config.task()
-        if config.shuffle:  # in training: rates that cannot be computed are told before reading
+        if config.shuffle:  # in training: report rates that cannot be computed before reading data
             self._compute_mixing_rates()
         self.is_mixture = hasattr(task, "tasks")
         members = task.tasks if self.is_mixture else [task]
-        # As SeqIO does, a mixture leaves out those of its tasks that have no such split.
+        # Like SeqIO, leave out the tasks of a mixture that lack the split.
         self.tasks = [t for t in members if config.split in t.splits]
         for name in [t.name for t in members if t not in self.tasks]:
             mixture = config.mixture_or_task_name
@@ -191,10 +190,10 @@ class SplitRows:
         self._layout = check_layout(config, model) if model.writes_text else None
         if folder is None or is_remote(folder):
             self._temporary = tempfile.TemporaryDirectory(prefix="faith_jax_rows_")
-            local = pathlib.Path(self._temporary.name)  # removed when this object is
+            local = pathlib.Path(self._temporary.name)  # removed with this object
         else:
             local = folder
-        # Each process of the run makes some of them.
+
         parts = self._plan_parts()
         contents = f"the rows of {config.mixture_or_task_name}, split {config.split!r}"
         make_parts([part for of_task in parts for part in of_task], local, folder, contents)
@@ -226,7 +225,7 @@ class SplitRows:
         return lookup.member_rates(self._task, self.config.split, counts)
 
     def _plan_parts(self) -> list[list[RowsPart]]:
-        """Returns the parts of each task's rows; rows in the task's own order are one."""
+        """Returns the parts of each task's rows; there is one part if the task's order is kept."""
         import gin
 
         config, split = self.config, self.config.split
@@ -237,12 +236,12 @@ class SplitRows:
                 name = f"{name}.{position}"
             with blamed_steps(config, task):
                 count = count_parts(task, str(split), config.use_cached) if config.shuffle else 1
-                # What the rows depend on. Of the data, only the number of examples counts.
+                # The fingerprint covers the settings and, of the data, only the number of examples.
                 tokenizer = tokenizer_of(task.output_features["targets"].vocabulary)
                 vocabulary = (fingerprint_of(tokenizer), notation_of(tokenizer))
                 examples = task.num_input_examples(split)
                 settings = repr((config, task.name, self._model, vocabulary, examples))
-                # Tasks may read any binding; making rows again needlessly only costs time.
+                # Tasks may read any gin binding; needlessly making rows again only costs time.
                 fingerprint = hashlib.sha256(f"{settings}{gin.config_str()}".encode()).hexdigest()
             parts.append(
                 [
@@ -268,7 +267,7 @@ class SplitRows:
         return pair_rows(task, examples, where, self._model, lengths["inputs"], config.cut_policy)
 
     def places(self, step: int) -> list[Sequence[int]]:
-        """Returns the places in the order that make each row of batch `step`."""
+        """Returns the places in the order whose examples form each row of batch `step`."""
         first = step * self.config.batch_size
         numbers = range(first, first + self.config.batch_size)
         if self._packing is None:
@@ -276,7 +275,7 @@ class SplitRows:
         return [self._packing.places(number) for number in numbers]
 
     def training_batches(self, start: int = 0, rows: slice = slice(None)) -> Iterator[Batch]:
-        """Yields these `rows` of batches without end, from the one after `start` steps."""
+        """Yields the given `rows` of each batch, endlessly, from step `start` on."""
         with concurrent.futures.ThreadPoolExecutor(1) as reader:
             ahead = [reader.submit(self._training_batch, start + n, rows) for n in range(3)]
             while True:
@@ -300,9 +299,9 @@ class SplitRows:
     def evaluation_batches(
         self, rows: slice = slice(None), members: Sequence[RowCache] | None = None
     ) -> Iterator[Batch]:
-        """Yields all rows once, in order; rows without weight fill up the last batch.
+        """Yields all rows once, in order, as batches; rows of zero weight fill up the last one.
 
-        Of batches these `rows`, of the split these `members`; None = all.
+        `rows` selects rows of each batch, and `members` the members of the split (None = all).
         """
         size = self.config.batch_size
         members = self.members if members is None else members
@@ -332,7 +331,7 @@ def _build_batch(
     layout: InputLayout | None,
     lengths: Mapping[str, Any],
 ) -> Batch:
-    """Returns the batch of rows that are not packed; an encoder has no layout."""
+    """Returns the batch of unpacked rows; `layout` is None for an encoder."""
     if layout is not None:
         return batch_features(rows, layout, lengths)
     if "passages" in lengths:
@@ -345,8 +344,7 @@ def batch_shapes(
 ) -> dict[str, jax.ShapeDtypeStruct]:
     """Returns the shapes of a global training batch on the mesh, before any row is read.
 
-    By feature [rows, ...], with the dtypes and shardings of the batches that a run puts on the
-    mesh.
+    Maps features to shapes [rows, ...] with the dtypes and shardings of a run's batches.
     """
     token_ids = np.ones(1, np.int32)
     row = {
@@ -379,8 +377,8 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
     """Returns the layout of the model's examples.
 
     Raises:
-      ConfigError: packed examples that are not T5's, lengths beyond the model's positions, or
-        lengths without room for a text.
+      ConfigError: examples of a model other than T5 are packed, lengths exceed the model's
+        positions, or leave no room for a text.
     """
     features = config.task().output_features
     vocabulary = tokenizer_of(features["targets"].vocabulary)

@@ -1,8 +1,8 @@
-"""The examples of a SeqIO task, and which of its steps fails where one does.
+"""The examples of a SeqIO task, with errors that name the failing step.
 
-Neither SeqIO nor TensorFlow says which step of a task raised an error. So where reading fails, the
-task is read again up to each of its steps, until one fails: in the source, in a preprocessor, or
-behind all of them, where features are missing or have another dtype.
+Neither SeqIO nor TensorFlow says which step of a task raised an error. So if reading fails, the
+task is read again up to each of its steps in turn, until one fails: the source, a preprocessor, or
+the final check, if features are missing or have another dtype.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from faith_jax.input.numpy_examples import numpy_examples
 if TYPE_CHECKING:
     from faith_jax.input.task_batches import DatasetConfig
 
-_SEEDS = 10_007  # between those of two parts of a task
+_SEEDS = 10_007  # difference between the seeds of successive parts of a task
 _OF_TENSORFLOW = re.compile(
     r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:\w+\].*|Traceback \(most recent call last\).*"
     r"|Error in user-defined function passed to \S+ transformation with iterator: \S+: ",
@@ -35,17 +35,17 @@ _OF_TENSORFLOW = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class TaskExamples:
-    """The examples of a task's split once, in their own order, with all of their fields as NumPy.
+    """One pass over the examples of a task's split, in order, with all of their fields as NumPy.
 
-    Of several parts, each has random draws of its own. Lengths are told to preprocessors that ask
-    for them; SeqIO then cuts what is longer, too.
+    Each of several parts has its own random draws. Preprocessors that require lengths get them;
+    SeqIO then cuts longer features, too.
 
     Attributes:
       config: of the split.
-      task: SeqIO's.
-      part: which one of `parts`, from 0.
-      parts: into how many the examples are split.
-      first: the number of the first example that is read, from 0.
+      task: the SeqIO task.
+      part: the index of this part, from 0.
+      parts: the number of parts.
+      first: the number of the first example to read, from 0.
 
     Raises:
       InputError: the task's source or one of its steps fails.
@@ -79,7 +79,7 @@ class TaskExamples:
         dataset = self._task_dataset.skip(self.first)
         with blamed_steps(self.config, self.task):
             for example in numpy_examples(dataset):
-                # SeqIO keeps what it tokenizes, ids that a vocabulary passes through too.
+                # SeqIO also keeps ids that a vocabulary passes through as "_pretokenized".
                 yield {
                     name: value
                     for name, value in example.items()
@@ -90,10 +90,10 @@ class TaskExamples:
 
 @contextlib.contextmanager
 def blamed_steps(config: "DatasetConfig", task: Any) -> Iterator[None]:
-    """Turns an error of a task's source, or of one of its steps, into one that names it.
+    """Turns an error of a task's source or of one of its steps into one that names the step.
 
     Raises:
-      InputError: names the task, the step and the cause.
+      InputError: a step failed; the message names the task, the step and the cause.
     """
     try:
         yield
@@ -101,7 +101,7 @@ def blamed_steps(config: "DatasetConfig", task: Any) -> Iterator[None]:
         raise
     except Exception as error:  # whatever users' code raises
         message = None if storage_failure(error) else _describe_failure(config, task)
-        if message is None:  # of no step
+        if message is None:  # no step fails
             raise
         raise InputError(message) from error
 
@@ -110,7 +110,7 @@ def postprocessor(task: Any) -> Callable[..., Any]:
     """Returns a task's postprocessor, called as SeqIO calls it; its errors name it.
 
     Raises:
-      InputError: when it is called and fails; names the task, the function, the text and the cause.
+      InputError: a call fails; the message names the task, the function, the text and the cause.
     """
 
     def postprocess(text: str, **options: Any) -> Any:
@@ -128,7 +128,7 @@ def postprocessor(task: Any) -> Callable[..., Any]:
 
 
 def _describe_failure(config: "DatasetConfig", task: Any) -> str | None:
-    """Returns a message on the step of a task that fails, and why; None = none does."""
+    """Returns a message on the failing step of a task and the cause; None if no step fails."""
     import seqio
 
     where = f"{task.name}, split {config.split!r}"
@@ -169,7 +169,7 @@ def _describe_failure(config: "DatasetConfig", task: Any) -> str | None:
 
 
 def _select_required_lengths(config: "DatasetConfig", task: Any) -> dict[str, int] | None:
-    """Returns the lengths of a task's features, if a preprocessor cannot do without them."""
+    """Returns the lengths of a task's features if a preprocessor requires them, else None."""
     for preprocessor in task.preprocessors:
         argument = inspect.signature(preprocessor).parameters.get("sequence_length")
         if argument is not None and argument.default is inspect.Parameter.empty:
@@ -179,7 +179,7 @@ def _select_required_lengths(config: "DatasetConfig", task: Any) -> dict[str, in
 
 
 def _name_function(step: Any) -> str:
-    """Returns the name of a function, also of one with some of its arguments."""
+    """Returns the name of a function, also inside `functools.partial`."""
     while isinstance(step, functools.partial):
         step = step.func
     return str(getattr(step, "__name__", type(step).__name__))
@@ -188,7 +188,7 @@ def _name_function(step: Any) -> str:
 def _describe_cause(error: Exception) -> str:
     """Returns the error of a step as text, without TensorFlow's graph and tracebacks."""
     text = str(error)
-    if text.startswith("in user code:"):  # AutoGraph's; the kind and the message come last
+    if text.startswith("in user code:"):  # AutoGraph: the error's type and message come last
         return text.strip().splitlines()[-1].strip().removesuffix(".")
     message = " ".join(_OF_TENSORFLOW.sub("", text).split())
     return f"{type(error).__name__}: {message}".removesuffix(".")

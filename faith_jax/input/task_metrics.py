@@ -1,7 +1,7 @@
-"""The metrics of a SeqIO task: which outputs of a model they need, and what they say of these.
+"""The metrics of a SeqIO task: the model outputs that they need, and their values.
 
-SeqIO knows metrics of (targets, predictions), of (targets, scores), the log-likelihoods of the
-targets, and of (targets, predictions, aux_values).
+SeqIO has metrics of (targets, predictions), of (targets, scores), where scores are log-likelihoods
+of the targets, and of (targets, predictions, aux_values).
 """
 
 import itertools
@@ -18,7 +18,7 @@ from faith_jax.input.task_examples import TaskExamples, postprocessor
 
 logger = logging.getLogger("faith_jax")
 
-_TRIED = 2  # rows of a trial
+_TRIED = 2  # rows on which metrics are tried first
 
 
 class ModelOutputs(NamedTuple):
@@ -27,7 +27,7 @@ class ModelOutputs(NamedTuple):
     Attributes:
       predictions: token ids of each response.
       scores: natural log-likelihood of each target, a sum over its tokens.
-      ranks: what the search ranks each response by.
+      ranks: the value by which the search ranks each response.
     """
 
     predictions: Sequence[Sequence[int]] | None = None
@@ -39,8 +39,8 @@ def needed_outputs(task: Any) -> set[str]:
     """Returns the kinds of outputs that a task's metrics need: "predictions", "scores".
 
     Raises:
-      ConfigError: a metric takes other arguments than SeqIO knows, or needs the intermediate states
-        of the model.
+      ConfigError: SeqIO does not know a metric's arguments, or a metric needs the intermediate
+        states of the model.
     """
     kinds = {metric.model_output_type.name: name for name, metric in _named_metrics(task)}
     if name := kinds.get("SCORE_WITH_INTERMEDIATES"):
@@ -54,29 +54,29 @@ def needed_outputs(task: Any) -> set[str]:
 def task_metrics(
     task: Any, rows: Sequence[Mapping[str, Any]], outputs: ModelOutputs
 ) -> dict[str, Any]:
-    """Returns the values of a task's metrics, by name: of SeqIO's `task`, for rows with all fields.
+    """Returns the values of a SeqIO task's metrics by name, for rows with all fields.
 
-    These are numbers, texts, lists of numbers, or SeqIO's values such as `seqio.metrics.Image`.
+    Values are numbers, texts, lists of numbers, or SeqIO's values such as `seqio.metrics.Image`.
 
     Raises:
-      MetricError: a metric or a postprocessor fails; `metrics` are those that do not.
+      MetricError: a metric or a postprocessor fails; its `metrics` are the values of the others.
     """
     import seqio
 
-    if task.postprocessor is not None:  # or its errors are blamed on the metrics
+    if task.postprocessor is not None:  # so that its errors are not blamed on the metrics
         task = task.replace(postprocess_fn=postprocessor(task))
     values, failures, targets = dict[str, Any](), list[str](), None
     output: Any
     for name, metric in _named_metrics(task):
-        if isinstance(metric, seqio.metrics.LegacyMetric):  # it keeps the rows of the last time
+        if isinstance(metric, seqio.metrics.LegacyMetric):  # drop the rows of its last use
             metric = metric.replace(metric_fn_kwargs={}, targets_and_inferences={})
         try:
             if metric.model_output_type.name == "SCORE":
                 output = np.asarray(outputs.scores)
             else:
                 vocabulary = task.output_features["targets"].vocabulary
-                # A tokenizer of ours may have a text where SeqIO has padding, but reads nothing
-                # behind an end token.
+                # In our tokenizers the padding id may stand for a text; but they ignore all tokens
+                # after an end token, so pad with that.
                 fills_with_end = hasattr(vocabulary, "ours") and vocabulary.eos_id is not None
                 filler = vocabulary.eos_id if fills_with_end else vocabulary.pad_id
                 responses = outputs.predictions or []
@@ -95,7 +95,7 @@ def task_metrics(
             if twice := sorted(plain.keys() & values.keys()):
                 raise ValueError(f"another metric is called {twice[0]!r} too")
             values |= plain
-        except InputError as error:  # of the postprocessor
+        except InputError as error:  # from the postprocessor
             failures.append(str(error).removesuffix("."))
         except Exception as error:  # whatever users' code raises
             logger.debug("%s: its metric %s", task.name, name, exc_info=True)
@@ -108,10 +108,10 @@ def task_metrics(
 def try_metrics(config: DatasetConfig, task: Any) -> None:
     """Tries a task's metrics and postprocessor on two rows, with the targets as responses.
 
-    Metrics that fail on so few rows, such as correlations, are tried on all of them.
+    If a metric fails on two rows, as a correlation may, all rows are tried.
 
     Raises:
-      ConfigError: one fails, or is of a kind that is not known.
+      ConfigError: a metric or the postprocessor fails, or a metric is of an unknown kind.
     """
     if not needed_outputs(task):
         return
@@ -145,7 +145,7 @@ def _named_metrics(task: Any) -> list[tuple[str, Any]]:
 
 
 def _convert_metric_value(value: Any) -> Any:
-    """Returns a metric's value as plain Python where SeqIO's class holds a number or a text."""
+    """Returns a metric's value, unwrapped to plain Python if it holds a number or a text."""
     value = getattr(value, "value", value)
     text = getattr(value, "textdata", value)
     if isinstance(text, bytes):

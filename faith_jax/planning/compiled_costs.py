@@ -1,4 +1,4 @@
-"""Costs of a compiled program on one device: memory, work, and the time of a roofline."""
+"""Costs of a compiled program on one device: memory, work, and roofline time."""
 
 import math
 import re
@@ -14,20 +14,20 @@ from faith_jax.planning.topologies import Topology
 
 Report = dict[str, Any]
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
-# How XLA says that a program needs more memory than there is; the first number is what it needs.
+# XLA's messages about too little memory; the first number is the memory that the program needs.
 _TOO_LARGE = re.compile(r"required[^(]*\(([\d.]+)([KMGTP]?)\) exceeds available")
 _USED = re.compile(r"Used ([\d.]+)([KMGTP]?) of [\d.]+[KMGTP]? hbm")
 
 
 def cost_report(job: RunPrograms, topology: Topology, evaluations: bool = True) -> Report:
-    """Compiles what a run compiles, and returns what it costs as JSON has it.
+    """Compiles a run's programs, and returns their costs as a JSON object.
 
-    All figures are of one device. Where the arguments alone do not fit, nothing is compiled.
+    All figures are per device. A program whose arguments alone do not fit is not compiled.
 
     Returns:
-      `topology`, `devices`, the `compiler` ("CPU" in place of a GPU's), `job`, `settings`, `mesh`
-      (devices by axis), what `program_report` returns, and `evaluations`: such reports by name,
-      where they were asked for. `fits` and `free_share` are those of what needs the most.
+      `topology`, `devices`, the `compiler` ("CPU" if it stands in for a GPU's), `job`, `settings`,
+      `mesh` (devices by axis), the keys of `program_report`, and, if asked for, `evaluations`: a
+      `program_report` by name. `fits` and `free_share` are of the program that needs the most.
     """
     report: Report = {
         "topology": topology.name,
@@ -54,9 +54,9 @@ def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
     """Compiles a program and returns its memory, work and roofline.
 
     Returns:
-      `fits`, `free_share`, `memory` (see `memory_report`) and, where it was compiled,
-      `compile_seconds` and `work`: what `work_report` returns, by the program's parts, of which the
-      last is the whole.
+      `fits`, `free_share`, `memory` (see `memory_report`) and, if it was compiled,
+      `compile_seconds` and `work`: a `work_report` for each of the program's parts, of which the
+      last is the whole program.
     """
     arguments = {  # bytes on one device, from shapes and shardings
         name: sum(
@@ -105,16 +105,17 @@ def memory_report(
     """Returns the bytes on one device.
 
     Args:
-      arguments: by what they are, without padding.
+      arguments: bytes by kind, without padding.
       analysis: JAX's `memory_analysis`; None = the program was not compiled.
-      available: for programs; None = not known.
-      total: what XLA says it needs, where that was too much.
-      beside: bytes of the arguments that lie beside the program.
+      available: bytes that programs can use; None = not known.
+      total: the bytes that XLA says the program needs, if they were too many.
+      beside: bytes of the arguments that are not passed to the program.
 
     Returns:
-      `arguments` (by what they are; `padding`, of the hardware's tiles, is the rest of them),
-      `outputs` (without those that reuse the memory of arguments), `temporaries`, `program`,
-      `total`, `available`, `free` and `free_share` (below 0 where they do not fit).
+      `arguments` (by kind, and `padding` to the hardware's tiles), `outputs` (without outputs that
+      reuse the memory of arguments), `temporaries`, `program`, `total`, `is_whole` (False if
+      `total` is of the arguments alone), `available`, `free` and `free_share` (below 0 if the
+      program does not fit).
     """
     parts: Report = dict(arguments)
     report: Report = {"arguments": parts}
@@ -124,7 +125,7 @@ def memory_report(
         report["outputs"] = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
         report["temporaries"] = analysis.temp_size_in_bytes
         report["program"] = analysis.generated_code_size_in_bytes
-        # A run does not pass what its program does not use.
+        # A run does not pass arguments that its program does not use.
         total = beside + analysis.argument_size_in_bytes
         total += sum(report[name] for name in ("outputs", "temporaries", "program"))
     elif total is not None:
@@ -139,19 +140,19 @@ def memory_report(
 
 
 def too_large(message: str) -> int | None:
-    """Returns the bytes that XLA says a program needs, if this is why it was not compiled."""
+    """Returns the bytes that a program needs if XLA's error is about memory, else None."""
     match = _USED.search(message) or _TOO_LARGE.search(message)
     return int(float(match[1]) * _UNITS[match[2]]) if match else None
 
 
 class Roofline(NamedTuple):
-    """The time that a device needs at least: seconds, and what takes the longest.
+    """The least time in seconds that a device needs for each kind of work.
 
     Attributes:
-      compute: at the peak of matrix products.
-      memory: at the bandwidth of its memory.
-      network: at the bandwidth of its links, of each axis after the other; without those whose
-        bandwidth is not known.
+      compute: at the peak rate of matrix products.
+      memory: at the bandwidth of the main memory.
+      network: at the bandwidth of the links, one axis after the other; axes of unknown bandwidth
+        are left out.
     """
 
     compute: float
@@ -160,17 +161,17 @@ class Roofline(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """If all three go on at once."""
+        """The time if all three overlap fully."""
         return max(self)
 
     @property
     def bottleneck(self) -> str:
-        """The name of the longest."""
+        """The name of the part that takes longest."""
         return max(self._asdict().items(), key=lambda item: item[1])[0]
 
 
 def roofline(work: Work, topology: Topology, mesh: Any) -> Roofline | None:
-    """Returns the roofline of work on a device; None where the chip is not known."""
+    """Returns the roofline of work on a device; None if the chip's speed is not known."""
     chip = topology.chip
     if chip.operations is None or chip.bandwidth is None:
         return None
@@ -182,13 +183,13 @@ def roofline(work: Work, topology: Topology, mesh: Any) -> Roofline | None:
 
 
 def work_report(work: Work, topology: Topology, mesh: Any) -> Report:
-    """Returns work as JSON has it.
+    """Returns work as a JSON object.
 
     Returns:
       `operations` (FLOPs), `bytes_moved`, `collectives` (a list: `kind`, `axes` such as "model" or
       "data+model", `count`, `bytes`, `sent_bytes`, `bytes_per_second` of the links, None = not
-      known) and `roofline` (`compute_seconds`,
-      `memory_seconds`, `network_seconds`, `seconds`, `bottleneck`), where the chip is known.
+      known) and, if the chip's speed is known, `roofline` (`compute_seconds`, `memory_seconds`,
+      `network_seconds`, `seconds`, `bottleneck`).
     """
     report: Report = {
         "operations": work.operations,

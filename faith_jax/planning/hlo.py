@@ -1,15 +1,14 @@
 """The work of a compiled program on each device, read from the text of its HLO.
 
 XLA's own cost analysis counts a loop's body once, however often it runs, and does not tell over
-which axis of the mesh a collective goes. Here loops count as often as they run:
+which mesh axis a collective runs. Here a loop body counts as often as it runs:
 
-- operations: of matrix products and convolutions, two for each multiplication and addition;
-- bytes moved: what instructions read from and write to the device's main memory. A fusion reads
-  only the slices that it takes of an array. Arrays that the compiler has placed in a faster memory
-  (`S(1)` and above in a TPU's layouts) count nothing, and padding to the hardware's tiles does not
-  count either;
+- operations: FLOPs of matrix products and convolutions, two for each multiply-add;
+- bytes moved: the bytes that instructions read from and write to the device's main memory. A fusion
+  reads only the slices that it uses of an array. Arrays that the compiler has placed in a faster
+  memory (`S(1)` and above in a TPU's layouts) and padding to the hardware's tiles are not counted;
 - collectives: the bytes that a device sends, for the algorithm that moves the fewest (a ring).
-  The program of several slices of TPUs is that of one, and sends to the others by way of the host.
+  With several slices of TPUs, each slice runs its own program and sends to the others via the host.
 """
 
 import collections
@@ -35,13 +34,13 @@ _CALLED = re.compile(r"(?:calls|to_apply|body)=%?([\w.\-]+)|branch_computations=
 _IOTA = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
 _MESH = re.compile(r"mesh\[([^\]]*)\]\s*\{([^}]*)\}")
-# A product that cuBLAS computes, whose second result is room to work in; and what it sums over.
+# Match a matrix product by cuBLAS, whose second result is scratch space, and the summed dimensions.
 _CUBLAS = 'custom_call_target="__cublas$'
 _CONTRACTED = re.compile(
     r'lhs_contracting_dims=\{([\d,]*)\}|"lhs_contracting_dimensions":\[([\d,"]*)\]'
 )
 _BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128}
-# What is no work of its own: names for parts of memory, and the ends of what has started before.
+# Opcodes that do no work: they name parts of memory, or end an operation that started earlier.
 _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"),
     *("partition-id", "replica-id", "opt-barrier", "iota", "domain"),
@@ -53,7 +52,7 @@ _COLLECTIVES = (
 
 
 class Shape(NamedTuple):
-    """An array: its type, dimensions, and the memory that it lies in (0 = the main one)."""
+    """An array: its type, dimensions, and memory space (0 = main memory)."""
 
     dtype: str
     dims: tuple[int, ...]
@@ -77,16 +76,16 @@ class _Instruction(NamedTuple):
 
     name: str
     opcode: str
-    shapes: tuple[Shape, ...]  # of its result; several of a tuple
+    shapes: tuple[Shape, ...]  # of the result; several for a tuple
     operands: tuple[str, ...]
-    inside: str  # the text between its parentheses
-    attributes: str  # the text behind them
+    inside: str  # the text between the opcode's parentheses
+    attributes: str  # the text after the closing parenthesis
     is_root: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """Collectives of one kind over one axis: how many, bytes of their arrays, bytes sent."""
+    """Collectives of one kind over the same axes: their number, bytes of arrays, and bytes sent."""
 
     count: float = 0.0
     bytes: float = 0.0
@@ -99,7 +98,7 @@ class Traffic:
         return Traffic(self.count * times, self.bytes * times, self.sent * times)
 
 
-# By kind and by the axes that a group's devices differ in: ("all-reduce", ("model",)).
+# Keyed by kind and by the axes along which a group's devices differ: ("all-reduce", ("model",)).
 Collectives = Mapping[tuple[str, tuple[str, ...]], Traffic]
 
 
@@ -126,10 +125,10 @@ class ProgramWork(NamedTuple):
     """The work of a program on a device.
 
     Attributes:
-      once: outside of the loops whose number of turns the program decides, such as a decoding loop
-        that ends when all rows have ended.
-      turn: in one turn of these; of several loops one after the other, such as those of a cache
-        that grows, of the one that does most.
+      once: work outside of loops whose number of turns is decided at run time, such as a decoding
+        loop that ends when all rows have ended.
+      turn: work in one turn of such a loop; of several loops in a row, such as the loops for a
+        growing cache, the one with the most work counts.
     """
 
     once: Work
@@ -146,9 +145,9 @@ _NOTHING = ProgramWork(Work(), Work())
 
 
 def program_work(text: str, mesh: Mapping[str, int]) -> ProgramWork:
-    """Returns the work of a program on each device, of JAX's `compiled.as_text()`.
+    """Returns the work of a program on each device, from the text of JAX's `compiled.as_text()`.
 
-    `mesh` has the sizes of the axes by name, the first one's devices lying farthest apart.
+    `mesh` maps axis names to sizes, the outermost (slowest-varying) axis first.
     """
     return _Program(text, mesh).work()
 
@@ -195,7 +194,7 @@ class _Program:
         return ProgramWork(once, max(turns, key=lambda w: (w.operations, w.bytes), default=Work()))
 
     def _computation_work(self, name: str) -> ProgramWork:
-        """Returns the work of a computation, which is looked at once."""
+        """Returns the work of a computation; results are cached by name."""
         if name not in self._work_by_name:
             total = _NOTHING
             computation = self._computations[name]
@@ -222,7 +221,7 @@ class _Program:
             work = [self._computation_work(name) for name in called]
             return max(work, key=lambda w: (w.once.operations, w.once.bytes), default=_NOTHING)
         if op.opcode == "fusion":
-            # It reads and writes the bytes of its arrays; of sliced arrays, the slices'.
+            # A fusion reads and writes its arrays once; of sliced arrays, only the slices.
             inner, moved = self._computations[called[0]], 0.0
             for place, parameter in self._find_parameters(called[0]).items():
                 operand = computation[op.operands[place]]
@@ -237,7 +236,7 @@ class _Program:
                     source = part
                     while source.opcode in ("bitcast", "copy") and source.operands:
                         source = inner[source.operands[0]]
-                    # Of an array with a new slice, the slice alone is written.
+                    # An update in place writes only the new slice.
                     is_update = source.opcode == "dynamic-update-slice"
                     written = inner[source.operands[1]].shapes if is_update else [shape]
                     moved += sum(each.bytes for each in written)
@@ -249,7 +248,7 @@ class _Program:
         )
 
     def _sum_arithmetic(self, name: str) -> Work:
-        """Returns the products and collectives of a fused computation, whose bytes stay inside."""
+        """Returns the products and collectives of a fused computation, but none of its bytes."""
         total, computation = Work(), self._computations[name]
         for op in computation.values():
             total += self._own_arithmetic(op, computation)
@@ -257,7 +256,7 @@ class _Program:
                 total += sum(
                     (self._sum_arithmetic(inner) for inner in self._called_computations(op)), Work()
                 )
-        if "all-reduce-scatter" in name:  # how TPUs reduce and keep a piece
+        if "all-reduce-scatter" in name:  # the name of a fused reduce-scatter on TPUs
             moved = {
                 ("reduce-scatter", axes): Traffic(traffic.count, traffic.bytes, traffic.sent / 2)
                 for (_, axes), traffic in total.collectives.items()
@@ -295,7 +294,7 @@ class _Program:
     def _count_loop_turns(
         self, loop: _Instruction, computation: Mapping[str, _Instruction]
     ) -> int | None:
-        """Returns how often a loop runs; None = it depends on more than a counter."""
+        """Returns how often a loop runs; None if that depends on more than a counter."""
         if count := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
             return int(count[1])
         name = re.search(rf"condition={_NAME}", loop.attributes)
@@ -311,7 +310,7 @@ class _Program:
         start = self._read_constant(computation[state.operands[place]], computation) or 0
         (body_name,) = self._called_computations(loop)
         body = self._computations[body_name]
-        # The number that the body adds to its counter, where it says so; else 1.
+        # The constant that the body adds to its counter; 1 if it cannot be read.
         result = next(op for op in body.values() if op.is_root)
         added = body.get(result.operands[place]) if result.opcode == "tuple" else None
         operands = added.operands if added is not None and added.opcode == "add" else ()
@@ -322,7 +321,7 @@ class _Program:
     def _read_constant(
         self, op: _Instruction, computation: Mapping[str, _Instruction]
     ) -> int | None:
-        """Returns a whole number that is known when the program is compiled, else None."""
+        """Returns the value of a constant integer; None if the instruction is not a constant."""
         while op.opcode in ("copy", "bitcast"):
             op = computation[op.operands[0]]
         return int(op.inside) if op.opcode == "constant" else None
@@ -333,7 +332,7 @@ class _Program:
         shapes: Sequence[Shape],
         name: str,
     ) -> float:
-        """Returns the bytes that the computation `name` reads of a parameter of these shapes."""
+        """Returns the bytes that the computation `name` reads from a parameter of these shapes."""
         total_bytes = sum(shape.main_bytes for shape in shapes)
         if not total_bytes:
             return 0.0
@@ -344,7 +343,7 @@ class _Program:
             if user.opcode in ("dynamic-slice", "slice", "gather"):
                 read += user.shapes[0].bytes
             elif user.opcode == "dynamic-update-slice" and user.operands[0] == parameter.name:
-                continue  # what is not overwritten stays where it is
+                continue  # updated in place: the rest of the array is not read
             elif user.opcode == "fusion" and (called := self._called_computations(user)):
                 place = user.operands.index(parameter.name)
                 inner = self._find_parameters(called[0]).get(place)
@@ -358,7 +357,7 @@ class _Program:
         return {int(op.inside): op for op in instructions if op.opcode == "parameter"}
 
     def _parse_device_group(self, attributes: str) -> tuple[tuple[str, ...], int]:
-        """Returns the axes in which a collective's devices differ, and how many they are."""
+        """Returns the axes along which a collective's devices differ, and the size of a group."""
         pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", attributes)
         if pairs:
             numbers = [int(n) for n in re.findall(r"\d+", pairs[1])]
@@ -366,8 +365,8 @@ class _Program:
             differing = {axis for pair in moved for axis in self._find_differing_axes(pair)}
             return tuple(axis for axis in self._mesh if axis in differing), 2
         text = attributes.partition("replica_groups=")[2]
-        # The first group.
-        if match := _MESH.match(text):  # mesh['a'=4,'b'=16] {'b'}; 'b':(2)4 is a part of an axis
+        # All groups have the same form, so the first one is enough.
+        if match := _MESH.match(text):  # mesh['a'=4,'b'=16] {'b'}; 'b':(2)4 is part of an axis
             axes, differing_axes = match.groups()
             sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", axes)}
             index = [np.zeros(1, int)] * len(sizes)
@@ -397,7 +396,7 @@ class _Program:
 
 
 def _estimate_traffic(kind: str, axes: tuple[str, ...], count: int, size: float) -> Collectives:
-    """Returns the traffic of a device of a group of `count`, where it has `size` bytes."""
+    """Returns the traffic of a device that holds `size` bytes, in a group of `count` devices."""
     if count < 2 or not size:
         return {}
     share = (count - 1) / count
@@ -411,7 +410,7 @@ def _parse_numbers(text: str) -> list[int]:
 
 
 def _find_closing_bracket(text: str, start: int) -> int:
-    """Returns the place of the parenthesis that closes the one at `start`."""
+    """Returns the index of the parenthesis that closes the one at `start`."""
     depth = 0
     for match in re.finditer(r"[()]", text[start:]):
         depth += 1 if match[0] == "(" else -1
@@ -437,7 +436,7 @@ def _moved_bytes(op: _Instruction, computation: Mapping[str, _Instruction]) -> f
         source = sum(s.main_bytes for shapes in operands for s in shapes)
         return min(source, result.bytes) + result.main_bytes
     written = sum(shape.main_bytes for shape in op.shapes[: 1 if _is_cublas(op) else None])
-    if op.opcode.endswith("-start"):  # the result stands beside the operand
+    if op.opcode.endswith("-start"):  # the shapes list the operand next to the result
         written -= sum(s.main_bytes for shapes in operands for s in shapes)
         written = max(0.0, written)
     if op.opcode in ("dynamic-slice", "slice", "gather"):
@@ -446,7 +445,7 @@ def _moved_bytes(op: _Instruction, computation: Mapping[str, _Instruction]) -> f
         return 2 * sum(s.bytes for s in operands[1]) if not op.shapes[0].space else 0.0
     if op.opcode == "custom-call" and not operands:
         return 0.0
-    if op.opcode == "send":  # its result stands for what it reads
+    if op.opcode == "send":  # the shape of its result repeats the operand
         return sum(s.main_bytes for s in operands[0])
     return written + sum(s.main_bytes for shapes in operands for s in shapes)
 
@@ -456,10 +455,10 @@ def _is_cublas(op: _Instruction) -> bool:
 
 
 def _convolution_operations(op: _Instruction, shapes: Sequence[Shape]) -> float:
-    """Returns the operations of a convolution, in whose form TPUs have all matrix products.
+    """Returns the operations of a convolution; on TPUs, all matrix products have this form.
 
-    Where a dimension of a product is a batch's, the window's dilation makes all but one of its
-    positions padding, which costs nothing.
+    A batch dimension of a product becomes a dilated window in which all positions but one are
+    padding, which costs nothing.
     """
     labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", op.attributes)
     if labels is None:
@@ -479,7 +478,7 @@ def _convolution_operations(op: _Instruction, shapes: Sequence[Shape]) -> float:
             *(window[name][place] if name in window else None for name in
               ("stride", "pad", "lhs_dilate", "rhs_dilate")),
         )  # fmt: skip
-    features = result["f"] * kernel["i"]  # of one group, where features have groups
+    features = result["f"] * kernel["i"]  # within one feature group
     return 2.0 * pairs * features * result["b"] / (int(batches[1]) if batches else 1)
 
 
@@ -488,7 +487,7 @@ def _valid_positions(
     size: int, kernel: int, result: int, stride: str | None, pad: str | None,
     lhs_dilate: str | None, rhs_dilate: str | None,
 ) -> int:  # fmt: skip
-    """Returns how many pairs of places, of kernel and result, fall on an element of the input."""
+    """Returns how many pairs of a kernel and a result position fall on an element of the input."""
     low = int(pad.partition("_")[0]) if pad else 0
     step, base = int(stride or 1), int(lhs_dilate or 1)
     places = (

@@ -1,4 +1,4 @@
-"""The job `plan`: what a recipe needs on hardware that is not here, as a report."""
+"""The job `plan`: a report of what a recipe needs on hardware that need not be present."""
 
 import contextlib
 import logging
@@ -21,21 +21,21 @@ logger = logging.getLogger("faith_jax")
 
 Report = dict[str, Any]
 GIB = 2**30
-_MOST_TRIED = 12  # to find what fits, where the recipe does not
+_MOST_TRIED = 12  # other settings that are tried if the recipe does not fit
 
 
 def plan(recipe: Recipe, options: PlanOptions) -> Report:
     """Plans a recipe, in a process of its own, and writes the report.
 
     Returns:
-      The recipe's `plan` (see `compiled_costs.cost_report`), what was `tried` (a list of
-      `settings`, as gin's macros, and their plans) and the settings that `recommend` chooses, None
-      where the recipe fits or nothing does. A sweep's `plan` is that of the latter, or None.
+      The recipe's `plan` (see `compiled_costs.cost_report`), `tried` (a list of `settings`, as gin
+      macros, and their `plan`) and `recommended`, the settings that `recommend` chooses: None if
+      the recipe fits or nothing does. A sweep's `plan` is of the recommended settings, or None.
 
     Raises:
-      ConfigError: for an unknown topology, a recipe that cannot be planned or does not divide, and
-        where libtpu is missing.
-      ProcessError: where the compiler fails.
+      ConfigError: the topology is unknown, the recipe cannot be planned or does not divide over it,
+        or libtpu is missing.
+      ProcessError: the compiler fails.
     """
     topology = parse_topology(options.topology)
     if options.sweep and topology.chip.memory is None:
@@ -69,7 +69,7 @@ def plan(recipe: Recipe, options: PlanOptions) -> Report:
 def report_of(
     planner: Planner, facts: RecipeFacts, chip: Chip, options: PlanOptions
 ) -> tuple[Report, list[Tried]]:
-    """Returns the report of `plan`, and what was tried."""
+    """Returns the report of `plan`, and the trials."""
     logger.info("Compiling for %s; a large model takes minutes", pluralize(facts.devices, "device"))
     first, tried = None, list[Tried]()
     tries: Iterator[Tried] = iter(())
@@ -111,7 +111,7 @@ def _summarize_plan(plan: Report) -> str:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """Yields a report as text."""
+    """Yields a report as lines of text."""
     if plan := report["plan"]:
         mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
         devices = pluralize(plan["devices"], "device")

@@ -1,4 +1,4 @@
-"""Asks the process that compiles (`faith_jax.planning.worker`) for plans."""
+"""Requests plans from the process that compiles (`faith_jax.planning.worker`)."""
 
 import contextlib
 import json
@@ -15,22 +15,22 @@ from faith_jax.core.files import append_rows, count_whole_rows
 from faith_jax.planning.topologies import Topology, check_libtpu
 from faith_jax.planning.worker import PlanRequest, Recipe, RecipeFacts
 
-# Makes the plan of a recipe with other settings, as `compiled_costs.cost_report` returns it, with
-# the keys `topology`, `devices`, `compiler`, `job`, `settings`, `mesh`, `fits` and `memory`. Also
-# `free_share` where the memory is known, `compile_seconds` and `work` where it was compiled, and
-# `evaluations` where they were asked for.
+# Makes the plan of a recipe with other settings, as `compiled_costs.cost_report` returns it. Its
+# keys are `topology`, `devices`, `compiler`, `job`, `settings`, `mesh`, `fits` and `memory`; also
+# `free_share` if the memory is known, `compile_seconds` and `work` if it was compiled, and
+# `evaluations` if they were asked for.
 Planner = Callable[[PlanRequest], dict[str, Any]]
-_LAST_LINES = 3  # lines of a process that has failed
+_LAST_LINES = 3  # lines of a failed process's messages that its error shows
 
 
 class CompilingProcess:
-    """A process that compiles a recipe for a topology; a context manager, which ends it.
+    """A process that compiles a recipe for a topology; a context manager that ends the process.
 
-    Within it, `facts` are the recipe's.
+    Inside the context, `facts` are the `RecipeFacts` of the recipe.
 
     Raises:
-      ConfigError: for a mistake in the recipe or a choice, and without libtpu where it is needed.
-      ProcessError: where the process fails.
+      ConfigError: the recipe or a choice has a mistake, or libtpu is needed and missing.
+      ProcessError: the process fails.
     """
 
     def __init__(self, recipe: Recipe, topology: Topology):
@@ -39,10 +39,10 @@ class CompilingProcess:
 
     def __enter__(self) -> Self:
         environment = os.environ | self._topology.environment()
-        # Programs of accelerators that are not here cannot be kept and opened again.
+        # Programs for accelerators that are not present cannot be cached and reloaded.
         environment["JAX_ENABLE_COMPILATION_CACHE"] = "false"
         if self._topology.is_tpu:
-            environment.pop("XLA_FLAGS", None)  # flags of CPUs, which libtpu does not know
+            environment.pop("XLA_FLAGS", None)  # CPU flags, which libtpu rejects
         with contextlib.ExitStack() as held:
             self._errors = held.enter_context(tempfile.TemporaryFile())
             self._process = subprocess.Popen(
@@ -57,7 +57,7 @@ class CompilingProcess:
             recipe = self._recipe._asdict()
             facts = self._request_answer({"recipe": recipe, "topology": self._topology.name})
             self.facts = RecipeFacts(**facts)
-            # Nothing has failed: the process goes on until the caller's context ends.
+            # Nothing has failed: keep the process until the caller's context ends.
             self._held = held.pop_all()
         return self
 
@@ -69,7 +69,7 @@ class CompilingProcess:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            # Closing the pipe tries once more to send what a dead process has not read.
+            # Closing the pipe tries to flush data that a dead process has not read.
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
 
@@ -101,7 +101,7 @@ class CompilingProcess:
 
 
 def keep_plans_in_file(planner: Planner, path: pathlib.Path) -> Planner:
-    """Returns a planner that writes its plans to a file, and makes none that is there anew."""
+    """Returns a planner that keeps its plans in a file, and reuses the plans in it."""
     count_whole_rows(path)
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     kept_plans = [(PlanRequest(**row["question"]), row["plan"]) for row in rows]

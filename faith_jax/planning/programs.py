@@ -1,6 +1,6 @@
-"""The programs that runs compile, made of shapes: nothing is read, and no parameter is held.
+"""The programs that runs compile, built from shapes, without reading data or parameters.
 
-They are the runs' own functions, with their shardings, donated memory and dtypes.
+They are the runs' own functions, with the same shardings, donated memory and dtypes.
 """
 
 import functools
@@ -31,14 +31,13 @@ from faith_jax.training.trainer import Trainer, merge_params, split_params, with
 
 _NOT_GIVEN = "(not given)"
 DECODING = ("prefill", "decode_step", "batch")  # parts of a program that decodes
-# Numbers of steps, which do not change a run's programs, in place of calls that count them in the
-# data.
+# Numbers of steps in place of calls that count them in the data; they do not change the programs.
 STEPS: Mapping[str, Any] = {
     **dict.fromkeys(("TRAIN_STEPS", "EVAL_PERIOD", "CHECKPOINT_PERIOD"), 1000),
     "DECODED_EVAL_PERIOD": 1000,
     "WARMUP_STEPS": 0,
 }
-# Macros that a run must be given, but that do not change its programs.
+# Macros that a run requires, but that do not change its programs.
 UNUSED: Mapping[str, Any] = {
     **dict.fromkeys(("MODEL_DIR", "INFER_OUTPUT_DIR", "INPUT_FILE"), _NOT_GIVEN),
     **dict.fromkeys(("INITIAL_CHECKPOINT_PATH", "CHECKPOINT_PATH"), _NOT_GIVEN),
@@ -47,9 +46,9 @@ UNUSED: Mapping[str, Any] = {
 }
 
 
-# Settings that are tried in place of a recipe's, by the macro's name in lower case: num_partitions,
-# activation_partitioning_dims, parameter_partitioning_dims, and of training num_microbatches and
-# remat_policy.
+# Settings tried in place of the recipe's, by the macro's name in lower case: num_partitions,
+# activation_partitioning_dims, parameter_partitioning_dims, and for training also num_microbatches
+# and remat_policy.
 Choice = Mapping[str, Any]
 
 
@@ -58,10 +57,11 @@ class Program(NamedTuple):
 
     Attributes:
       compile: compiles it and returns JAX's program.
-      arguments: what lies in memory when it is called, by what it is, as shapes with shardings.
-      parts: names of what it does before its loop, in a turn of it, and in all; or of all alone.
-      loops: how often its loops run whose turns are not known when it is compiled, at most.
-      beside: names of those of the `arguments` that it is not given.
+      arguments: the arrays in memory when it is called, by kind, as shapes with shardings.
+      parts: names of its work before the loop, in one turn of the loop, and in total; or of the
+        total alone.
+      loops: the most turns of its loops whose number of turns is not known at compile time.
+      beside: names of the `arguments` that stay in memory but are not passed to the function.
     """
 
     compile: Callable[[], Any]
@@ -76,10 +76,10 @@ class RunPrograms(NamedTuple):
 
     Attributes:
       name: "train", "infer", "score" or "salience".
-      partitioner: of its mesh.
-      settings: what the plan names: rows, tokens, dtypes, partitions.
-      program: of a training step, or of a batch.
-      evaluations: of a training, by name; they run beside the optimizer's state.
+      partitioner: of the run's mesh.
+      settings: the settings that the plan shows: rows, tokens, dtypes, partitions.
+      program: a training step, or the work on one batch.
+      evaluations: of a training run, by name; they run while the optimizer's state is in memory.
     """
 
     name: str
@@ -92,8 +92,8 @@ class RunPrograms(NamedTuple):
 class Configured(NamedTuple):
     """A job of gin files; see `RunPrograms`, `summed_bytes` and `Objective.couples_rows`.
 
-    `make` returns it with these settings, on these devices; `partitioner` returns its partitioner
-    without NUM_PARTITIONS; `rows` are those of a batch.
+    `make` returns the job's programs for given settings and devices; `partitioner` returns its
+    partitioner for NUM_PARTITIONS = 1; `rows` is the batch size.
     """
 
     name: str
@@ -108,12 +108,12 @@ def configure_job(job: str = "run") -> Configured:
     """Returns the job that gin files configure.
 
     Args:
-      job: "run" = the run `train` or `infer`; or "score" or "salience", of rows with the model and
-        the lengths of `infer`.
+      job: "run" = the run `train` or `infer`; or "score" or "salience", with the model and the
+        lengths of `infer`.
 
     Raises:
-      ConfigError: where they configure no such run, or take the model's dimensions from a
-        checkpoint that is not here.
+      ConfigError: the gin files configure no such run, or take the model's dimensions from a
+        checkpoint that does not exist here.
     """
     makers: Mapping[Any, Any] = {train.train: _build_training_job, infer.infer: _build_decoding_job}
     if job != "run":
@@ -152,9 +152,9 @@ def configure_job(job: str = "run") -> Configured:
 
 
 def summed_bytes(config: TransformerConfig, inputs: int, targets: int) -> int:
-    """Returns the bytes of a row's states that partitions add up, at least, in a forward pass.
+    """Returns the least bytes of a row's states that partitions add up in a forward pass.
 
-    They are what attentions and feed-forward layers put out, whose kernels are split over "model".
+    They are the outputs of attention and feed-forward layers, whose kernels are split over "model".
     """
     encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
     if config.is_decoder_only:
@@ -174,10 +174,10 @@ def _no_model(error: CheckpointError) -> str:
 
 
 def _decoding_model(models: infer.Models) -> Transformer:
-    """Returns the model of a run `infer`: that of its checkpoint, where none is given."""
+    """Returns the model of a run `infer`, taken from its checkpoint unless it is given."""
     if models.model:
         return models.model
-    # The dimensions are those of the first checkpoint of CHECKPOINT_PATH.
+    # CHECKPOINT_PATH may name several checkpoints; the first one gives the dimensions.
     path: Any = models.checkpoint_path
     while not isinstance(path, str):
         path = next(iter(path.values() if isinstance(path, Mapping) else path))
@@ -194,7 +194,7 @@ def _build_partitioner(
     devices: Sequence[Any],
     rows: int,
 ) -> Partitioner:
-    """Returns the partitioner of a run, over which so many rows of a batch divide."""
+    """Returns the partitioner of a run, checking that it divides a batch of `rows`."""
     names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
     kwargs = {name: choice[name] for name in names if name in choice}
     partitioner = partitioner_for(config, devices=devices, **kwargs)
@@ -211,7 +211,7 @@ def _build_partitioner(
 def _param_shapes(
     module: Transformer, partitioner: Partitioner, trainable: Sequence[str], params_dtype: str
 ) -> tuple[PyTree, PyTree]:
-    """Returns the shapes of trained (float32) and of frozen parameters, as they lie on the mesh."""
+    """Returns the shapes of trained (float32) and of frozen parameters, with their shardings."""
     shapes = parameter_shapes(module)
     shardings = partitioner.param_shardings(shapes["params_axes"])
     params = with_shardings(dict(shapes["params"]), shardings)
@@ -318,7 +318,7 @@ def _model_settings(
 
 
 class _Inference(NamedTuple):
-    """The set-up of a run `infer`: a model on a mesh, and the longest rows."""
+    """The set-up of a run `infer`: a model on a mesh, and the lengths of its longest rows."""
 
     module: Transformer
     partitioner: Partitioner
@@ -378,7 +378,7 @@ def _build_decoding_job(
 def _build_scoring_job(
     job: str, arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
 ) -> RunPrograms:
-    """Returns the program of likelihoods or salience maps of the longest rows of a run `infer`."""
+    """Returns the program for likelihoods or salience maps of a run's longest rows."""
     run = _prepare_inference(arguments, choice, devices)
     row = LikelihoodRow([1] * run.input_length, [1] * run.decoding.max_length)
     if job == "score":

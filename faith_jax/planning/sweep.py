@@ -1,9 +1,9 @@
-"""Which settings fit, and which of them are the fastest: a sweep over partitions.
+"""Finds settings that fit in memory, and the fastest of them, by a sweep over partitions.
 
-For each number of partitions, the settings that need less and less memory are tried until one fits:
-rematerialisation, states split over "model", pieces of a batch, and at last parameters split over
-"data". Where one fits, more rematerialisation is tried as long as it saves time: what is not kept
-need not be written and read.
+For each number of partitions, settings are tried in order of falling memory until one fits:
+rematerialisation, states split over "model", microbatches, and at last parameters split over
+"data". Once one fits, more rematerialisation is tried as long as it saves time, because values that
+are not kept need not be written and read.
 """
 
 import logging
@@ -31,18 +31,18 @@ class Tried(NamedTuple):
 
     @property
     def free_share(self) -> float:
-        """Of the memory; below 0 where it does not fit."""
+        """The free share of a device's memory; below 0 if the choice does not fit."""
         return self.plan["free_share"]
 
     @property
     def seconds(self) -> float:
-        """Of a step or batch by the roofline; inf where it was not compiled."""
+        """The roofline time of a step or batch; inf if it was not compiled."""
         parts = self.plan.get("work")
         return list(parts.values())[-1]["roofline"]["seconds"] if parts else float("inf")
 
 
 def choices(facts: RecipeFacts, partitions: int) -> Iterator[dict[str, Any]]:
-    """Yields the settings to try with so many partitions, those that need less memory later."""
+    """Yields the settings to try with a number of partitions, in order of falling memory."""
     data = facts.devices // partitions
     for dims in (1, 2) if data > facts.slices else (1,):
         base: dict[str, Any] = {"num_partitions": partitions}
@@ -65,14 +65,14 @@ def choices(facts: RecipeFacts, partitions: int) -> Iterator[dict[str, Any]]:
 
 
 def least_seconds(facts: RecipeFacts, partitions: int, chip: Chip) -> float:
-    """Returns the least time that so many partitions take to add up their states, on all links."""
+    """Returns the least seconds that `partitions` take to add up their states, using all links."""
     rows = facts.rows / (facts.devices // partitions)
     sent = 2 * (partitions - 1) / partitions * rows * facts.summed
     return sent / (chip.link * max(1, 2 * chip.axes)) if chip.link else 0.0
 
 
 def _needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
-    """Whether a choice with a plan's own number of partitions keeps less in memory."""
+    """Whether a choice keeps less in memory than a plan with the same number of partitions."""
     policy, current = choice.get("remat_policy"), plan["settings"].get("REMAT_POLICY")
     return (
         choice["parameter_partitioning_dims"] == 2
@@ -91,18 +91,18 @@ def sweep(
 ) -> Iterator[Tried]:
     """Yields trials of choices, for each number of partitions up to a choice that fits.
 
-    After it, other policies of rematerialisation follow until one is not faster. More partitions
-    are not tried where these alone take longer than what fits already. Evaluations are left out;
-    `recommend` plans them.
+    After it, further rematerialisation policies follow until one is not faster. A number of
+    partitions is skipped if its communication alone takes longer than the fastest choice that fits.
+    Evaluations are left out; `recommend` plans them.
 
     Args:
       planner: makes plans.
       facts: of the recipe.
       chip: of the devices.
-      partitions: numbers of them; () = all that are possible. An impossible one is a ConfigError.
-      least_free: share of the memory that must be left.
-      too_large: the plan of the recipe as it is; what cannot need less is not tried, with its
-        number of partitions or more of them.
+      partitions: numbers to try; () = all possible ones. An impossible number is a ConfigError.
+      least_free: the share of the memory that must be left.
+      too_large: the plan of the recipe as it is, which does not fit. Fewer partitions than its own
+        are skipped, and so are choices with its number that cannot need less memory.
     """
     possible = partition_counts(facts.devices, facts.slices, facts.rows)
     smallest, fastest = too_large["mesh"]["model"] if too_large else 0, float("inf")
@@ -118,7 +118,7 @@ def sweep(
             logger.info("NUM_PARTITIONS=%d takes at least %.3g s: not tried", number, least)
             continue
         fitting: Tried | None = None
-        without_room = set()  # ways to lay out parameters that do not fit without any activation
+        without_room = set()  # parameter_partitioning_dims whose arguments alone do not fit
         for choice in choices(facts, number):
             if too_large and number == smallest and not _needs_less(choice, too_large):
                 continue
@@ -140,9 +140,10 @@ def sweep(
 
 
 def recommend(planner: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
-    """Returns the fastest with enough memory left, or else what leaves most; None = none fits.
+    """Returns the fastest trial that leaves enough memory, or else the one that leaves the most.
 
-    That of a training is planned with its evaluations, which may need more memory than a step.
+    None if nothing fits. A training is planned again with its evaluations, which may need more
+    memory than a step.
     """
     fitting = [trial for trial in tried if trial.plan["fits"]]
     fitting.sort(key=lambda trial: trial.free_share, reverse=True)
@@ -160,7 +161,7 @@ def recommend(planner: Planner, tried: Sequence[Tried], least_free: float) -> Tr
 
 
 def settings_line(choice: Mapping[str, Any]) -> str:
-    """Returns settings as options of the command line."""
+    """Returns settings as command-line options."""
     return " ".join(f"--gin.{name.upper()}={value}" for name, value in choice.items())
 
 
@@ -177,10 +178,10 @@ class Panel(NamedTuple):
 def panels(
     tried: Sequence[Tried], recommended: Mapping[str, Any] | None, least_free: float
 ) -> list[Panel]:
-    """Returns step time and memory over partitions.
+    """Returns panels of step time and memory over the number of partitions.
 
-    They are those of the fastest choice with each number that leaves enough memory, a share of
-    `least_free`; where none does, of the last one tried.
+    Each bar shows the fastest choice that leaves a share of `least_free` of the memory, or else the
+    last choice tried.
     """
     fastest: dict[int, Tried] = {}
     for trial in tried:
@@ -202,7 +203,7 @@ def panels(
 
 
 def draw(axes: Any, panel: Panel) -> None:
-    """Draws a panel on axes of Matplotlib's; what is recommended is dark."""
+    """Draws a panel on Matplotlib axes; the recommended bar is dark."""
     places = list(range(len(panel.bars)))
     colours = ["#0072b2" if n == panel.recommended else "#a6cee3" for n in panel.bars]
     axes.bar(places, list(panel.bars.values()), color=colours)

@@ -1,8 +1,8 @@
 """Kinds of accelerators and how many of them a job has, by the names that clouds use.
 
-TPUs are described by libtpu, which compiles for them on any machine, and GPUs whose description is
-in gpu_targets/ likewise by JAX's plugin for CUDA. For the others, and without these packages, a
-process's CPU pretends to be as many devices.
+libtpu describes TPUs and compiles for them on any machine. JAX's CUDA plugin does the same for GPUs
+with a description in gpu_targets/. For other GPUs, or without the plugin, a process's CPU pretends
+to be as many devices.
 """
 
 import importlib
@@ -24,16 +24,16 @@ class Chip(NamedTuple):
 
     Attributes:
       name: such as "v4".
-      operations: of matrix products with bfloat16, a second; None = not known.
-      memory: bytes that programs can use. Of TPUs it is what libtpu says, of GPUs the whole memory.
-      bandwidth: of the memory, bytes a second.
-      link: bytes a second that a device sends in one direction over one link of a TPU's torus, or
+      operations: FLOPs per second of bfloat16 matrix products; None = not known.
+      memory: bytes that programs can use: as libtpu says for TPUs, the whole memory for GPUs.
+      bandwidth: of the memory, in bytes per second.
+      link: bytes per second that a device sends in one direction over one link of a TPU's torus, or
         over all of a GPU's NVLinks.
       axes: dimensions of a TPU's torus; 0 = no torus.
-      wraps: sides of a torus that are multiples of this are closed to a ring.
-      host: GPUs in one machine, which NVLinks join.
-      between: bytes a second that a device sends to another machine of GPUs, or to another slice of
-        TPUs; None = not known.
+      wraps: a side of a torus is closed to a ring if its length is a multiple of this.
+      host: GPUs in one machine, joined by NVLinks.
+      between: bytes per second that a device sends to another machine of GPUs, or to another slice
+        of TPUs; None = not known.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Chip(NamedTuple):
     between: float | None = None
 
 
-# Sources: Google Cloud's pages "TPU v4", "TPU v5e", "TPU v5p" and "TPU v6e" for TPUs, which give a
-# chip's share of the data center's network but for v4; NVIDIA's data sheets of the SXM modules for
-# GPUs, without sparsity, with one network card of the HGX reference design for each GPU between
-# machines.
+# Sources for TPUs: Google Cloud's pages "TPU v4", "TPU v5e", "TPU v5p" and "TPU v6e", which give a
+# chip's share of the data center's network except for v4. For GPUs: NVIDIA's data sheets of the SXM
+# modules, without sparsity; between machines, one network card per GPU as in the HGX reference
+# design.
 CHIPS: Mapping[str, Chip] = {
     chip.name: chip
     for chip in (
@@ -65,7 +65,7 @@ CHIPS: Mapping[str, Chip] = {
         Chip("cpu"),
     )
 }
-# Names of some that exist, for whoever has given another.
+# Valid names, to suggest when an unknown one is given.
 _EXAMPLES = [
     f"{kind}:{sizes}"
     for kinds, several in (
@@ -78,12 +78,12 @@ _EXAMPLES = [
     for sizes in several
 ]
 _MOST_DEVICES = 8192
-# What XLA has to know of a GPU, as it writes it on a machine with one (--xla_dump_to), by chip.
+# Descriptions of GPUs by chip, as XLA writes them on a machine with such a GPU (--xla_dump_to).
 _GPU_TARGETS = {
     path.stem: path for path in (pathlib.Path(__file__).parent / "gpu_targets").glob("*.txt")
 }
-# Without the GPU no kernels can be tried out; and for some products XLA's own compiler of kernels
-# fails then, so that all are left to cuBLAS.
+# Kernels cannot be autotuned without the GPU, and then Triton fails for some matrix products, so
+# that all are left to cuBLAS.
 _GPU_FLAGS = "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"
 _NAME = re.compile(
     r"((?P<slices>\d{1,4})x)?(?P<kind>[a-z][\w\-]*):(?P<sizes>\d{1,6}(x\d{1,6})*)", re.ASCII
@@ -91,10 +91,10 @@ _NAME = re.compile(
 
 
 class Topology(NamedTuple):
-    """So many chips of a kind, by the name that was given.
+    """A number of chips of one kind, with the name that the user gave.
 
-    `shape` is of a slice's torus, of GPUs and CPUs their number; the data center's network joins
-    `slices` of these.
+    `shape` is the torus of one slice, or `(number,)` for GPUs and CPUs; the data center's network
+    joins the `slices`.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Topology(NamedTuple):
 
     @property
     def gpu_plugin(self) -> str:
-        """The plugin of JAX that compiles for it; "" where none is installed, or none can."""
+        """The JAX plugin that compiles for it; "" if none can, or none is installed."""
         if self.chip.name not in _GPU_TARGETS:
             return ""
         return next((name for name in ("xla_cuda13", "xla_cuda12") if _has_plugin(name)), "")
@@ -130,23 +130,23 @@ class Topology(NamedTuple):
         return variables
 
     def compilers(self) -> tuple[str, ...]:
-        """Returns the packages that compile for it, beside JAX."""
+        """Returns the packages that compile for it, besides JAX."""
         if plugin := self.gpu_plugin:
             return (f"jax-{plugin.removeprefix('xla_')}-plugin",)
         return ("libtpu",) if self.is_tpu else ("jaxlib",)
 
     def devices(self) -> list[Any]:
-        """Returns JAX's devices, in a process with this `environment`.
+        """Returns JAX's devices; the process must have been started with this `environment`.
 
         Raises:
-          ConfigError: where libtpu knows no such topology.
+          ConfigError: libtpu knows no such topology.
         """
         import jax
         from jax.experimental import topologies
 
         if plugin := self.gpu_plugin:
             module: Any = importlib.import_module(f"jax_plugins.{plugin}")
-            # It asks the driver, which is absent, whether the versions of CUDA's libraries fit it.
+            # This check asks the driver, which is absent, for the versions of CUDA's libraries.
             module._check_cuda_versions = lambda *_, **__: None
             machines, gpus = -(-self.size // self.chip.host), min(self.chip.host, self.size)
             absent_gpus = topologies.get_topology_desc(
@@ -161,10 +161,10 @@ class Topology(NamedTuple):
             return jax.devices("cpu")
         more: dict[str, Any] = {}
         if self.chip.name == "v4":
-            # Otherwise the two cores of a chip are devices, each with half of the memory. Jobs have
-            # one device a chip, as JAX has on Cloud TPU.
+            # Make each chip one device, as JAX does on Cloud TPU. By default its two cores would be
+            # devices, each with half of the memory.
             more["chip_config_name"] = "megacore"
-        if math.prod(self.shape) == 1:  # libtpu takes hosts to have 2x2 chips
+        if math.prod(self.shape) == 1:  # libtpu assumes 2x2 chips per host
             more["chips_per_host_bounds"] = (1, 1, 1)
         if self.slices > 1:
             more["num_slices"] = self.slices
@@ -180,7 +180,7 @@ class Topology(NamedTuple):
         return list(devices)
 
     def bandwidth(self, mesh: Any, axes: Sequence[str]) -> float | None:
-        """Returns the bytes a second that a device can send to those that differ in these axes.
+        """Returns the bytes per second that a device can send along these mesh axes.
 
         None = not known.
         """
@@ -206,12 +206,12 @@ class Topology(NamedTuple):
 def _has_plugin(name: str) -> bool:
     try:
         return importlib.util.find_spec(f"jax_plugins.{name}") is not None
-    except ModuleNotFoundError:  # there are no plugins at all
+    except ModuleNotFoundError:  # no plugin is installed
         return False
 
 
 def partition_counts(devices: int, slices: int, rows: int) -> list[int]:
-    """Returns the numbers of partitions that divide devices, and leave each a row of a batch.
+    """Returns the numbers of partitions that divide the devices and evenly split a batch's rows.
 
     >>> partition_counts(64, 1, 16), partition_counts(8, 2, 2)
     ([4, 8, 16, 32, 64], [4])
@@ -224,7 +224,7 @@ def parse_topology(name: str) -> Topology:
     """Returns the topology of a name such as "v4:4x4x4", "v5e:4x4", "2xv5e:16x16" or "h100:8".
 
     Raises:
-      ConfigError: for another name, with the nearest ones.
+      ConfigError: the name is unknown; the message suggests the nearest ones.
     """
     match = _NAME.fullmatch(name.strip().lower())
     kind = match["kind"] if match else ""
@@ -252,7 +252,7 @@ def _explain_unknown_topology(name: str) -> str:
 
 
 def check_libtpu(topology: Topology) -> None:
-    """Raises ConfigError where libtpu is needed and is not installed."""
+    """Raises ConfigError if libtpu is needed and not installed."""
     if topology.is_tpu and importlib.util.find_spec("libtpu") is None:
         raise ConfigError(
             f"--topology={topology.name}: compiling for TPUs needs libtpu, which is not installed: "

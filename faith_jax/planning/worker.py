@@ -1,8 +1,8 @@
 """The process that compiles: it reads requests as lines of JSON, and answers each with a line.
 
-It is a process of its own because libtpu disturbs hosts without TPUs, and because the number of
-devices that a CPU pretends to be is set before JAX begins. The first request says the gin files and
-the topology, each further one a `PlanRequest`.
+It is a separate process because libtpu disturbs hosts without TPUs, and because the number of
+devices that a CPU pretends to be must be set before JAX starts. The first request holds the recipe
+and the topology, and each further one is a `PlanRequest`.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class Recipe(NamedTuple):
 
 
 class PlanRequest(NamedTuple):
-    """A request for a plan with other settings, of a training perhaps with its evaluations."""
+    """A request for a plan with other settings; `evaluations` of a training are optional."""
 
     choice: Mapping[str, Any] = {}
     evaluations: bool = True
@@ -40,13 +40,13 @@ class RecipeFacts(NamedTuple):
     Attributes:
       job: see `programs.RunPrograms`.
       rows: of a batch.
-      devices: how many there are.
-      slices: into how many groups its mesh puts them, each with all parameters.
-      summed: bytes of a row that partitions add up, see `programs.summed_bytes`; 0 = other rules
-        say how the model is split.
-      config: what gin files and bindings have set.
-      versions: of what compiles.
-      couples_rows: whether a batch cannot be taken in pieces, see `Objective.couples_rows`.
+      devices: number of devices.
+      slices: number of slices in the mesh; each holds all parameters.
+      summed: bytes of a row that partitions add up, see `programs.summed_bytes`; 0 if other
+        partitioning rules make this unknown.
+      config: the configuration that gin files and bindings have set.
+      versions: of the packages that compile.
+      couples_rows: whether a batch cannot be split into microbatches, see `Objective.couples_rows`.
     """
 
     job: str
@@ -60,10 +60,10 @@ class RecipeFacts(NamedTuple):
 
 
 class Session:
-    """A recipe on devices, of which plans are made.
+    """A recipe on the devices of a topology; makes its plans.
 
     Raises:
-      ConfigError: where the gin files configure no run that can be planned.
+      ConfigError: the gin files configure no run that can be planned.
     """
 
     def __init__(self, recipe: Recipe, topology: Topology):
@@ -107,9 +107,9 @@ class Session:
 
 
 def answers(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """Yields the answer to each request: {"result": …} or {"error": the message of a mistake}.
+    """Yields the answer to each request: {"result": …} or {"error": message}.
 
-    The first result are the `RecipeFacts`, and all others plans.
+    The first result is the `RecipeFacts`; all others are plans.
     """
     session = None
     for line in lines:
@@ -126,7 +126,7 @@ def answers(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Answers on what was standard output; what libraries print goes to standard error."""
+    """Answers on standard output; redirects all other printing there to standard error."""
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
         os.dup2(2, 1)
         with contextlib.suppress(BrokenPipeError):
