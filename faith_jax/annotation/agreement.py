@@ -1,8 +1,8 @@
-"""How far annotators of the same responses agree: on errors, on words, on arguments.
+"""Agreement between annotators of the same responses: on errors, on words, on arguments.
 
-Whatever annotators say yes or no to is an item: a response has one item for each error, and as many
-as it has words or arguments for what they name in it. Ratings of a response are a boolean array
-[annotators, items]. Intervals are of responses drawn with replacement.
+An item is anything that annotators say yes or no to: a response has one item per error, and one per
+word or argument that they may name. Ratings of a response are a boolean array [annotators, items].
+Intervals come from drawing responses with replacement.
 
 >>> ratings = [[True, False, False], [True, True, False]]  # two annotators, three words
 >>> found = binary_agreement([ratings], resamples=100)
@@ -36,19 +36,19 @@ _PUBLISHED = (
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How far annotators agree, with the ends of bootstrap intervals; None = undefined.
+    """The agreement of annotators, with the ends of bootstrap intervals; None = undefined.
 
     Attributes:
-      responses: how many have two annotators at least; all but the share of yes is of these.
-      items: how many they have.
-      yes_share: of all ratings, those of single annotators too.
+      responses: number with at least two annotators; all figures but `yes_share` are of these.
+      items: number of items in these responses.
+      yes_share: share of yes among all ratings, including responses with a single annotator.
       agreement: share of pairs of annotators that agree on an item, the mean over items.
-      alpha: Krippendorff's (2011), nominal: at most 1, 0 = agreement by chance. None where all say
-        the same of everything.
-      kappa: Fleiss' (1971), on the same scale; None also where responses have different numbers of
+      alpha: Krippendorff's (2011), nominal: at most 1, 0 = agreement by chance. None if all ratings
+        are the same.
+      kappa: Fleiss' (1971), on the same scale; None also if responses have different numbers of
         annotators.
-      f1: of what two annotators say yes to, over all pairs: 2 * both / (one + the other). None
-        where nobody says yes.
+      f1: F1 between the items that two annotators say yes to, over all pairs: 2 * both / (one + the
+        other). None if nobody says yes.
     """
 
     responses: int
@@ -65,7 +65,7 @@ class Agreement:
 
 
 def marked_words(text: str, spans: Sequence[Iterable[Span]]) -> NDArray[np.bool_]:
-    """Returns which content words of a response each annotator's spans meet: [annotators, words].
+    """Returns which content words each annotator's spans overlap: bool [annotators, words].
 
     >>> marked_words("Tea cures colds.", [[(4, 15)], [(4, 9)]]).tolist()
     [[False, True, True], [False, True, False]]
@@ -84,10 +84,10 @@ def marked_words(text: str, spans: Sequence[Iterable[Span]]) -> NDArray[np.bool_
 def binary_agreement(
     ratings: Sequence[ArrayLike], resamples: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> Agreement:
-    """Returns how far annotators agree on a yes or no.
+    """Returns how far annotators agree on yes-or-no ratings.
 
-    Ratings are boolean [annotators, items] of each response. The bootstrap is over responses with
-    two annotators at least; the same seed draws the same responses, whatever is rated.
+    `ratings` holds a boolean array [annotators, items] for each response. The bootstrap draws
+    responses with at least two annotators; the same seed draws the same responses for any ratings.
     """
     tables = [np.asarray(table, bool) for table in ratings]
     several = [table for table in tables if len(table) > 1]
@@ -96,9 +96,9 @@ def binary_agreement(
     items = sum(table.shape[1] for table in several)
     if not items:
         return Agreement(len(several), 0, yes_share)
-    # The parts of all figures, each a sum over the items of a response: items, yes, no, agreeing
-    # pairs over pairs, disagreeing pairs over others, pairs that both say yes, and yes of either in
-    # all pairs.
+    # The terms of all figures, each a sum over the items of a response: items, yes, no, agreeing
+    # pairs / pairs, disagreeing pairs / (raters - 1), pairs where both say yes, and the yes answers
+    # of both raters in all pairs.
     sums = []
     for table in several:
         raters, other_raters = len(table), len(table) - 1
@@ -129,7 +129,7 @@ def binary_agreement(
         compute_figures,
         len(several),
         Draws(resamples, confidence, seed),
-        # All at once: in parts, the last bits of the sums would be others.
+        # All at once: computing in parts would change the last bits of the sums.
         cells=resamples * len(several),
     )
     figures: dict[str, Any] = {}
@@ -141,7 +141,7 @@ def binary_agreement(
 def agreement_table(
     annotations: Annotations, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> tuple[Table, dict[str, Any]]:
-    """Returns how far the annotators of sheets agree, as a table and as JSON has it."""
+    """Returns how far the annotators of sheets agree, as a table and as a JSON object."""
     settings = (resamples, confidence, seed)
     questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
     questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
@@ -189,7 +189,7 @@ def agreement_table(
 
 
 def _rate_named_items(annotations: Annotations) -> dict[str, list[ArrayLike]]:
-    """Rates the items that annotators name: words of spans, and arguments left out."""
+    """Returns ratings of the items that annotators name: words in spans, and arguments left out."""
     units: dict[str, list[ArrayLike]] = collections.defaultdict(list)
     for identifier, marks in annotations.by_id().items():
         example, named = annotations.examples[identifier], [mark.named for mark in marks]

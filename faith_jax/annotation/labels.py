@@ -1,8 +1,8 @@
 """One label for each response from the marks of its annotators (Chang 2024, section 4.1.1).
 
-A response has an error where more than half of its annotators say so. What the error consists of
-(spans, missing arguments) is what at least half of the annotators who say yes name; where they
-agree on nothing, it is all that any of them names.
+A response has an error if more than half of its annotators say so. The items of the error (spans,
+missing arguments) are those that at least half of the annotators who say yes name; if there are no
+such items, all items that any of them names.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from faith_jax.core.types import GroundedExample
 
 
 class Ties(enum.StrEnum):
-    """The treatment of an error to which as many annotators say yes as no."""
+    """The treatment of a tie: an error to which as many annotators say yes as no."""
 
     ERROR = "error"
     NO_ERROR = "no-error"
@@ -41,10 +41,10 @@ class Slice(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """The label that so many annotators of a response give it together.
+    """The joint label of a response by a number of annotators.
 
-    Answers say for each of `ERRORS` whether the response has it; `named` is what is named of its
-    errors, see `Marks`; ties are the errors to which as many said yes as no.
+    `answers` says for each of `ERRORS` whether the response has it; `named` holds the items of its
+    errors, see `Marks`; `ties` are the errors to which as many annotators said yes as no.
     """
 
     example: GroundedExample
@@ -55,7 +55,7 @@ class Label:
 
     @property
     def slice(self) -> Slice:
-        """Full organic with any full error; else ambiguous with any other; else error-free."""
+        """Full organic with a full error; else ambiguous with any other error; else error-free."""
         if any(self.answers[error] for error in FULL_ERRORS):
             return Slice.FULL_ORGANIC
         if any(self.answers[error] for error in AMBIGUOUS_ERRORS):
@@ -66,10 +66,10 @@ class Label:
 def combine_marks(
     example: GroundedExample, marks: Sequence[Marks], ties: Ties = Ties.ERROR
 ) -> Label | None:
-    """Returns a response's label from its annotators' marks; None where a tie drops it.
+    """Returns a response's label from its annotators' marks; None if a tie drops it.
 
     Raises:
-      InputError: for a tie with `Ties.REFUSE`, naming a row.
+      InputError: there is a tie with `Ties.REFUSE`; the message names a row.
     """
     counts = {error: sum(mark.answers[error] for mark in marks) for error in ERRORS}
     tied = tuple(error for error, count in counts.items() if 2 * count == len(marks))
@@ -94,7 +94,7 @@ def combine_marks(
         if error in ARGUMENTS:
             named[error] = _choose_shared(named_by_annotator, labels)
             continue
-        # Of spans, the runs of characters that annotators share.
+        # For spans, take the runs of characters that annotators share.
         characters = [{i for span in spans for i in range(*span)} for spans in named_by_annotator]
         marked_characters = _choose_shared(characters, sorted(set().union(*characters)))
         inside = set(marked_characters)
@@ -118,8 +118,9 @@ def label_row(
     """Returns a response with its label and other `fields`, as a row that `faith-jax score` reads.
 
     `label`, `has_hallucination`, `has_coverage_error`, `hallucinated_spans` and `added_argument`
-    are of the errors of the slice `part`. In the ambiguous slice a partial error counts as its own
-    kind, and repetition and confusion of perspectives, which the paper gives to neither, as both.
+    are about the errors of the slice `part`. In the ambiguous slice, a partial error counts as its
+    own kind; repetition and confusion of perspectives, which the paper assigns to neither kind,
+    count as both.
     """
     example, answers, grounding = label.example, label.answers, label.example.grounding
     (hallucination, coverage), either = FULL_ERRORS, False
@@ -150,7 +151,7 @@ def label_row(
         **{field: label.named[error] for error, field in ARGUMENTS.items()},
         "annotators": label.annotators,
         "ties": label.ties,
-        # By this field `--protocol=npov_words` knows uncovered arguments.
+        # `--protocol=npov_words` reads the uncovered arguments from this field.
         "added_argument": missing if len(missing) > 1 else "".join(missing),
     }
 
@@ -158,9 +159,9 @@ def label_row(
 def slice_rows(
     labels: Iterable[Label], part: Slice, fields: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a test slice: error-free responses, and those with its errors.
+    """Yields the rows of a test slice: error-free responses, and responses with its errors.
 
-    `fields` has, by id, other fields that come along.
+    `fields` holds further fields of the rows, by id.
     """
     for label in labels:
         if label.slice in (Slice.ERROR_FREE, part):

@@ -1,12 +1,13 @@
-"""Marks of annotators: the cells of filled sheets, checked where they are read.
+"""Marks of annotators: the cells of filled sheets, checked as they are read.
 
-The full errors are a hallucination (the response tells an argument that was not given) and a
-coverage error (it leaves a given one out). Ambiguous are partial ones of both, repetition of an
-argument, and confusion of perspectives (Chang 2024, section 3).
+The full errors are a hallucination (the response states an argument that was not given) and a
+coverage error (it leaves out a given argument). The ambiguous errors are partial hallucination,
+partial coverage error, repetition of an argument, and confusion of perspectives (Chang 2024,
+section 3).
 
 Spans are words copied from the response, or their offsets; arguments are named by their labels.
-JSON lines have lists of them; in a cell of CSV a line break or a bar separates spans, a line break
-or a comma arguments. `partial:` in front says that it is of the partial error.
+JSON lines hold them as lists. In a CSV cell, a line break or a bar separates spans, and a line
+break or a comma separates arguments. An item that starts with `partial:` is of the partial error.
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, convert_row
 from faith_jax.core.types import GroundedExample
 
-# What is named of an error, in rows of marks and labels: spans of the response, or arguments.
+# Fields that hold the items of an error, in rows of marks and labels: spans or arguments.
 SPANS = {"hallucination": "unsupported_spans", "partial_hallucination": "partial_spans"}
 ARGUMENTS = {"coverage": "missing_arguments", "partial_coverage": "partly_missing_arguments"}
 
@@ -48,12 +49,12 @@ Span = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """One annotator's marks of the response with an id, in the row at a place (`path:line`).
+    """One annotator's marks of the response `id`, from the row at `place` (`path:line`).
 
     Attributes:
-      answers: for each of `ERRORS` whether the response has it, or answers to other questions.
-      named: for each of `SPANS` offsets of the characters concerned, of the first and behind the
-        last; for each of `ARGUMENTS` the labels of those concerned.
+      answers: for each of `ERRORS`, whether the response has it, or answers to other questions.
+      named: for each of `SPANS`, the start and end offsets of the marked spans; for each of
+        `ARGUMENTS`, the labels of the marked arguments.
     """
 
     id: str
@@ -66,9 +67,9 @@ class Marks:
 
 @dataclasses.dataclass(frozen=True)
 class Annotations:
-    """The content of sheets: responses by their ids, and the marks of rows that are filled in.
+    """The content of sheets: responses by id, and the marks of filled rows.
 
-    `empty` has the places of rows that nobody has annotated yet.
+    `empty` holds the places of rows that nobody has annotated yet.
     """
 
     examples: Mapping[str, GroundedExample]
@@ -90,14 +91,14 @@ class Annotations:
                 raise field_error(mark.place, "annotator", expected, mark.annotator, remedy)
 
     def by_id(self) -> dict[str, list[Marks]]:
-        """Returns the marks of each response that has any."""
+        """Returns the marks of each marked response."""
         by_id: dict[str, list[Marks]] = {}
         for mark in self.marks:
             by_id.setdefault(mark.id, []).append(mark)
         return by_id
 
     def annotators(self) -> tuple[str, ...]:
-        """Returns who marked anything, in order of appearance."""
+        """Returns the names of the annotators, in order of appearance."""
         return tuple(dict.fromkeys(mark.annotator for mark in self.marks))
 
 
@@ -113,15 +114,15 @@ def read_annotations(
 
     Args:
       sheets: the files.
-      originals: the responses by id that the sheets must be of; None = the first sheet's.
-      blank_is_no: in a row that is begun, an empty mark of an ambiguous error is a no.
-      complete: a row that is not annotated is an error.
-      columns: that annotators fill in.
-      parse: reads the marks of a row; None = those of `MARKS`.
+      originals: the responses by id that rows must match; None = their first occurrence in a sheet.
+      blank_is_no: in a row with some marks, read an empty mark of an ambiguous error as no.
+      complete: treat a row that is not annotated as an error.
+      columns: the columns that annotators fill in.
+      parse: reads the marks of a row; None = reads the columns `MARKS`.
 
     Raises:
-      FaithJaxError: for a sheet that cannot be read, changed texts, missing and contradictory
-        marks, and rows of the same response and annotator.
+      FaithJaxError: a sheet cannot be read, a text was changed, marks are missing or contradictory,
+        or two rows have the same response and annotator.
     """
     responses: dict[str, tuple[GroundedExample, str]] = {}
     marks: list[Marks] = []
@@ -151,7 +152,7 @@ def _match_example(
     responses: dict[str, tuple[GroundedExample, str]],
     originals: Mapping[str, GroundedExample] | None,
 ) -> GroundedExample:
-    """Returns the response that a row is of, whose texts must be those known of it."""
+    """Returns the response of a row, after checking that the row's texts are unchanged."""
     example = row.example
     if originals is not None and example.id not in originals:
         raise InputError(
@@ -180,10 +181,10 @@ def _collect_compared_texts(example: GroundedExample) -> dict[str, str]:
 
 
 def read_marks(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> Annotations:
-    """Reads marks of these responses as `faith-jax annotate read --output` writes them.
+    """Reads marks of the given responses from a file of `faith-jax annotate read --output`.
 
     Raises:
-      InputError: for a file without rows, a row of another response, and bad marks.
+      InputError: the file has no rows, a row is of another response, or marks are bad.
     """
     marks = []
     for place, row in read_jsonl(path):
@@ -227,7 +228,7 @@ def _parse_marks(
     place: str,
     blank_is_no: bool = False,
 ) -> Marks:
-    """Returns the marks of a row of a sheet, or of one that `marks_row` made, checked."""
+    """Returns the checked marks of a row of a sheet or of `marks_row`."""
     if not annotator:
         remedy = "write a name into each row"
         raise field_error(place, "annotator", "who marked the row", annotator, remedy)
@@ -250,7 +251,7 @@ def _parse_marks(
 
 
 def is_blank_cell(cell: Any) -> bool:
-    """Returns whether nothing is written into a cell."""
+    """Returns whether a cell is empty."""
     return cell in (None, []) or (isinstance(cell, str) and not cell.strip())
 
 
@@ -261,10 +262,10 @@ def _parse_named(
     example: GroundedExample,
     place: str,
 ) -> dict[str, tuple[Any, ...]]:
-    """Reads the items that a row names of a full and of its partial error, and checks its answers.
+    """Reads the items of a full error and of its partial error, and checks them against answers.
 
-    What is not said to be partial is of the full error, or of the partial one in a row that has
-    only that.
+    Items in the full error's field without `partial:` are of the full error, or of the partial
+    error if the row has only that.
     """
     (error, field), (partial_error, partial_field) = errors.items()
     usual = partial_error if answers[partial_error] and not answers[error] else error
@@ -277,7 +278,7 @@ def _parse_named(
         pieces: list[Any] = cell if isinstance(cell, list) else []
         if isinstance(cell, str):
             text = one_line_end(cell).strip()
-            # The response may hold what separates spans.
+            # A span of the response may itself contain a separator.
             is_one_span = errors is SPANS and text in example.response
             separators = r"[\n|]" if errors is SPANS else r"[\n|,]"
             pieces = [text] if is_one_span else re.split(separators, text)
@@ -303,7 +304,7 @@ def _parse_named(
 
 
 def _locate_span(piece: Any, example: GroundedExample, place: str, field: str) -> Span:
-    """Returns where a span is that was copied from the response, or named by its offsets."""
+    """Returns the offsets of a span that is given as words of the response or by its offsets."""
     response = example.response
     if isinstance(piece, str) and (offsets := _OFFSETS.fullmatch(piece)):
         piece = [int(offsets[1]), int(offsets[2])]

@@ -1,6 +1,6 @@
-"""Ratings of systems' responses by judges, by the questions of a paper, as its table.
+"""Ratings of systems' responses by judges who answer a paper's questions, and the paper's table.
 
-Judges see neither system nor data set: a response is named by a code of these and its row's id.
+Judges see neither system nor data set: a response is named by a hash of both and its row's id.
 """
 
 import dataclasses
@@ -24,11 +24,11 @@ from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.systems import Column, Layout, systems_table
 
 NOTE = "note"
-_UNNAMED = "responses"  # a data set or a system that rows do not name
+_UNNAMED = "responses"  # the name of a data set or system that rows do not name
 
 
 class RatingQuestion(msgspec.Struct, frozen=True):
-    """A question about a response; with `after`, only where an earlier one has that answer."""
+    """A question about a response; with `after`, asked only if an earlier one has that answer."""
 
     name: str
     answers: tuple[str, ...]
@@ -36,14 +36,14 @@ class RatingQuestion(msgspec.Struct, frozen=True):
 
 
 class RatingFigure(msgspec.Struct, frozen=True):
-    """A column of the table: the share of judges with an answer, or the mean of numbers.
+    """A column of the table: the share of judges who give an answer, or the mean of numbers.
 
     Attributes:
-      question: its name.
-      answer: 1 where a judge gives it, else 0, also where the question was not asked; "" = the
-        answers are numbers, and count where it was asked.
+      question: the name of the question.
+      answer: counts as 1, and other answers or a question that was not asked as 0; "" = the answers
+        are numbers, and count only if the question was asked.
       unit: the share that is shown as 1, named "one" in forms.json; 0.01 shows per cent.
-      digits: after the point.
+      digits: after the decimal point.
     """
 
     question: str
@@ -52,7 +52,7 @@ class RatingFigure(msgspec.Struct, frozen=True):
     digits: int = 2
 
     def value(self, answers: Mapping[str, str]) -> float | None:
-        """Returns the number that a judge's answers count as; None = they do not count."""
+        """Returns the number for a judge's answers; None = they do not count."""
         answer = answers.get(self.question)
         if self.answer:
             return float(answer == self.answer)
@@ -75,7 +75,7 @@ class RatingForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (*(question.name for question in self.questions), NOTE)
 
     def marks(self, row: SheetRow, example: GroundedExample) -> Marks:
-        """Returns the answers of a row that is begun; one that does not fit is an InputError."""
+        """Returns the answers of a row that has some; an invalid answer is an InputError."""
         if not row.annotator:
             remedy = "write a name into each row"
             raise field_error(row.place, "annotator", "who judged the row", row.annotator, remedy)
@@ -96,7 +96,7 @@ class RatingForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def forms() -> dict[str, RatingForm]:
-    """Returns the forms by the names of the tables that they are of, as `reproduce` has them."""
+    """Returns the forms by the names of their tables, as in `faith-jax reproduce`."""
     path = pathlib.Path(__file__).with_name("forms.json")
     return msgspec.json.decode(path.read_bytes(), type=dict[str, RatingForm])
 
@@ -104,10 +104,10 @@ def forms() -> dict[str, RatingForm]:
 def assign_codes(
     responses: Iterable[AnnotationResponse],
 ) -> tuple[list[AnnotationResponse], dict[str, tuple[str, ...]]]:
-    """Returns responses under codes, a row's in the order of these, and what the codes stand for.
+    """Returns responses with codes as ids, a row's sorted by code, and the meaning of each code.
 
-    That is by code the data set, the system, and the row's id, with the replicate if there is one.
-    Two responses of one system to a row are an InputError.
+    A code stands for the data set, the system, and the row's id with the replicate, if any. Two
+    responses of one system to a row are an InputError.
     """
     places: dict[str, tuple[str, ...]] = {}
     by_row: dict[tuple[str, str], dict[str, AnnotationResponse]] = {}
@@ -133,10 +133,10 @@ def ratings_table(
     places: Mapping[str, Sequence[str]],
     baseline: str = "",
 ) -> Table:
-    """Returns the paper's table of systems, on the rows that are judged for all of a data set.
+    """Returns the paper's table of systems, on the rows judged for all systems of a data set.
 
-    `places` is of `assign_codes`; systems are tested against `baseline`, if there is one. A data
-    set without a row that is judged for all its systems is an InputError.
+    `places` comes from `assign_codes`; systems are tested against `baseline`, if given. A data set
+    without a row that is judged for all its systems is an InputError.
     """
     judged: dict[str, dict[str, dict[str, list[Marks]]]] = {}
     for code, marks in annotations.by_id().items():
@@ -154,7 +154,7 @@ def ratings_table(
             notes.append(f"{corpus}: {left_out}")
         for system, by_row in systems.items():
             votes = [by_row[row] for row in shared]
-            # The mean over the judges of each response.
+            # Average over the judges of each response.
             scores = {
                 name: np.array(
                     [np.mean(v) if v else math.nan for v in _compute_figure_values(figure, votes)]
@@ -173,14 +173,14 @@ def ratings_table(
         columns[name] = Column(name, high=figure.unit, digits=figure.digits, bounds=(low, high))
     layout = Layout(form.title, columns, form.published, tuple(notes))
     table = systems_table(rows, layout, {s: baseline for _, s in rows if baseline not in ("", s)})
-    # What is undefined was not asked, and no option counts it.
+    # A value is undefined if its question was not asked, so --undefined does not apply.
     return table._replace(notes=tuple(note for note in table.notes if "--undefined" not in note))
 
 
 def _compute_figure_values(
     figure: RatingFigure, judged: Iterable[Sequence[Marks]]
 ) -> list[list[float]]:
-    """Returns the numbers that the answers of each response's judges count as."""
+    """Returns the numbers for the answers of each response's judges."""
     answers = ([figure.value(mark.answers) for mark in marks] for marks in judged)
     return [[value for value in values if value is not None] for values in answers]
 
@@ -196,7 +196,7 @@ def agreement_of_judges(
     for corpus, judged in by_corpus.items():
         for name, figure in form.figures.items():
             units: Sequence[Sequence[Any]] = _compute_figure_values(figure, judged)
-            if form.coefficient == "kappa":  # of all answers, not of one against the others
+            if form.coefficient == "kappa":  # over all answers, not one against the others
                 units = [[mark.answers[figure.question] for mark in marks] for marks in judged]
             measure = fleiss_kappa if form.coefficient == "kappa" else interval_alpha
             rows.append((corpus, name, sum(len(unit) > 1 for unit in units), measure(units)))
@@ -212,8 +212,8 @@ def agreement_of_judges(
 def interval_alpha(units: Iterable[Sequence[float]]) -> float:
     """Returns Krippendorff's alpha of numbers, with squared differences.
 
-    At most 1, 0 = agreement by chance; of units with two values at least. NaN where all are equal.
-    Of 0 and 1 it is the nominal alpha.
+    At most 1, 0 = agreement by chance. Units with fewer than two values do not count. NaN if all
+    values are equal. For values 0 and 1 it equals the nominal alpha.
 
     >>> interval_alpha([[1, 1], [4, 4], [2, 2]]), interval_alpha([[1, 4], [4, 1]])
     (1.0, -0.5)
@@ -229,7 +229,8 @@ def interval_alpha(units: Iterable[Sequence[float]]) -> float:
 def fleiss_kappa(units: Iterable[Sequence[str]]) -> float:
     """Returns Fleiss' kappa of categories: at most 1, 0 = agreement by chance.
 
-    NaN where all answers are the same, and where units with several have different numbers.
+    Units with fewer than two answers do not count. NaN if all answers are the same, or if units
+    have different numbers of answers.
 
     >>> fleiss_kappa([["agree", "agree"], ["neutral", "neutral"]])
     1.0

@@ -1,11 +1,11 @@
 """Responses for people to judge, from the rows that our commands read and write.
 
-- what `t5x infer` writes: `inputs` in curly braces and `prediction`;
+- rows of `t5x infer`: `inputs` in curly braces and `prediction`;
 - NPOV rows: `query`, `pro_arguments`, `con_arguments` and `response` or `generated_text`;
-- rows with a `grounding` (`knowledge`, `evidence`), and what `faith-jax score` writes.
+- rows with a `grounding` (`knowledge`, `evidence`), and rows of `faith-jax score`.
 
 Rows of `infer` hold the arguments of a side as one text. It is split into the arguments of a
-knowledge base, or, where the query is on none of its topics, into sentences.
+knowledge base, or into sentences if these arguments do not make up the text.
 """
 
 import functools
@@ -27,7 +27,7 @@ from faith_jax.datasets.tables import read_rows
 _GROUNDINGS = ("grounding", "knowledge", "evidence")
 _RESPONSES = ("prediction", "generated_text", "response")
 _HISTORIES = ("history", "context", "message", "query")
-# What `score` found out, and texts that are told in another form.
+# Results of `score`, and texts that the example holds in another form.
 _DROPPED = frozenset(
     ("scores", "words", "cut_tokens", "cut", "fields", "inputs", "predictions")
     + ("perspectives", "label", *_GROUNDINGS, *SIDE_FIELDS, *_RESPONSES, *_HISTORIES)
@@ -40,7 +40,7 @@ Topics = Callable[[], Sequence[npov.Topic]]
 class AnnotationResponse(NamedTuple):
     """A response to judge, as annotators see it, and the other fields of its row.
 
-    With `by_sentence`, its arguments could not be told apart, so that each sentence counts as one.
+    If `by_sentence`, its arguments could not be told apart, so each sentence counts as an argument.
     """
 
     example: GroundedExample
@@ -53,11 +53,11 @@ def read_responses(
 ) -> list[AnnotationResponse]:
     """Reads responses from a JSONL, CSV, TSV or Parquet file.
 
-    Those of `several` systems may have equal ids. Arguments of `infer`'s rows are looked up in
+    With `several` systems, responses may share ids. Arguments of `infer`'s rows are looked up in
     `knowledge`: a folder of the raw NPOV format, or the name of an embedded sample.
 
     Raises:
-      InputError: for a bad file or row, an id that occurs twice, and a file without rows.
+      InputError: the file or a row is bad, an id occurs twice, or the file has no rows.
     """
     topics = functools.cache(functools.partial(npov.load_topics, knowledge))
     responses: list[AnnotationResponse] = []
@@ -91,7 +91,7 @@ def read_responses(
 def _normalize_fields(
     fields: Mapping[str, Any], place: str, topics: Topics
 ) -> tuple[dict[str, Any], bool]:
-    """Returns a row as `example_rows` knows it, and whether its arguments are single sentences."""
+    """Returns a row for `example_rows`, and whether its arguments are single sentences."""
     response = _find_first_field(_RESPONSES, fields, place, "response")
     if fields[response] is None:
         raise field_error(place, response, "a text", None)
@@ -100,7 +100,7 @@ def _normalize_fields(
     )
     texts: dict[str, Any] = {}
     if "scores" in fields and isinstance(fields.get("fields"), dict | list):
-        # A row that `score` has written has further fields in `fields`; Parquet a list of pairs.
+        # `score` writes further fields into `fields`, in Parquet as a list of pairs.
         scored_fields = dict(fields["fields"])
         texts = {name: value for name, value in scored_fields.items() if name not in _DROPPED}
     texts |= {name: value for name, value in fields.items() if name not in _RESPONSES}
@@ -108,7 +108,7 @@ def _normalize_fields(
     # A grounding in one field stays as it is.
     if grounding in _GROUNDINGS:
         return texts, False
-    # An NPOV row has a field for each side; one that it lacks is None, which its error names.
+    # An NPOV row has a field for each side; a missing one becomes None, which fails later.
     if grounding in SIDE_FIELDS:
         return texts | {name: fields.get(name) for name in SIDE_FIELDS}, False
     # A row of `infer` has the query and both sides as one text.
@@ -132,9 +132,9 @@ def _normalize_fields(
         arguments = split_into_arguments(text, topic_arguments)
         by_sentence |= arguments is None
         sides[field] = arguments or split_sentences(text)
-    if isinstance(texts["response"], str):  # infer leaves the braces to who gave the inputs
+    if isinstance(texts["response"], str):  # infer keeps the braces for given `inputs`
         texts["response"] = npov_response(texts["response"])
-    # A history that the row has itself stays: it is the query with the turns before it.
+    # A row's own history stays: it is the query with the turns before it.
     return {"history": pairs["query"].strip(), **texts, **sides}, by_sentence
 
 
@@ -151,10 +151,10 @@ def _find_first_field(
 
 
 def split_into_arguments(text: str, arguments: Sequence[str]) -> list[str] | None:
-    """Returns which arguments, joined by spaces as in a generator's input, make a text, or None.
+    """Returns the arguments that, joined by spaces as in a generator's input, form a text, or None.
 
-    One argument may begin with another one. So where the rest of the text cannot be split behind
-    an argument, the next one that the text begins with is tried.
+    One argument may be the beginning of another. So if the rest of the text after an argument
+    cannot be split, the next argument that starts the text is tried.
 
     >>> split_into_arguments("It is mild. It calms.", ["It calms.", "It is mild.", "It is cheap."])
     ['It is mild.', 'It calms.']

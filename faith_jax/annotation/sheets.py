@@ -1,12 +1,12 @@
 """Sheets on which people mark errors in responses (Chang 2024, section 4.1).
 
 A sheet is a CSV file for spreadsheet programs, or JSON lines. Each row is one response for one
-annotator: what to judge, and empty cells for the marks (`faith_jax.annotation.marks` says what
-they may hold). Texts come back exactly as they were written.
+annotator: the texts to judge, and empty cells for the marks (`faith_jax.annotation.marks` says what
+they may hold). Texts are read back exactly as they were written.
 
 CSV is UTF-8 with a byte order mark, by which spreadsheet programs recognize it, with all cells
-quoted. A cell that a spreadsheet program would run as a formula gets an apostrophe in front, which
-reading takes off again.
+quoted. A cell that a spreadsheet program would run as a formula gets a leading apostrophe, which
+is removed when it is read.
 
 >>> guard_formula("=1+1"), guard_formula("'=1+1"), guard_formula("1+1")
 ("'=1+1", "''=1+1", '1+1')
@@ -36,13 +36,13 @@ AMBIGUOUS_ERRORS = (
     "partial_hallucination", "partial_coverage", "repetition", "perspective_confusion",
 )  # fmt: skip
 ERRORS = (*FULL_ERRORS, *AMBIGUOUS_ERRORS)
-# What annotators fill in.
+# Columns that annotators fill in.
 _LISTS = ("unsupported_spans", "missing_arguments")
 MARKS = (*ERRORS, *_LISTS, "note")
-# What they see.
+# Columns with the texts to judge.
 _LEAD = ("id", "annotator", "query", "arguments", "response")
 
-# In the labels of a grounding without perspectives.
+# Stands for the side in the labels of a grounding without perspectives.
 _PLAIN_SIDE = "text"
 _INDENT = " " * 4
 
@@ -57,10 +57,10 @@ class _Told(msgspec.Struct):
 
 
 class SheetRow(NamedTuple):
-    """One row of a sheet, at a place (`path:line`); its texts have line feeds for all line ends.
+    """One row of a sheet, at `place` (`path:line`); line ends in its texts are line feeds.
 
-    Marks are the cells that annotators fill in: texts, and in JSON lines also null, numbers, truth
-    values, lists. The annotator is "" where the row does not say who judges it.
+    `marks` are the cells that annotators fill in: texts, and in JSON lines also null, numbers,
+    booleans and lists. `annotator` is "" if the row does not name one.
     """
 
     place: str
@@ -70,7 +70,7 @@ class SheetRow(NamedTuple):
 
 
 def query_of(example: GroundedExample) -> str:
-    """Returns the conversation up to the query, as one text."""
+    """Returns the conversation up to and including the query, as one text."""
     return "\n".join(example.history)
 
 
@@ -85,7 +85,7 @@ def arguments_by_label(grounding: Grounding) -> dict[str, str]:
 
 
 def arguments_cell(arguments: Mapping[str, str]) -> str:
-    r"""Returns arguments in one cell, each on its line; further lines of one are indented.
+    r"""Returns arguments in one cell, each on its own line; its further lines are indented.
 
     >>> arguments_cell({"pro 1": "Tea is mild.", "con 1": "It\nstains."})
     'pro 1: Tea is mild.\ncon 1: It\n    stains.'
@@ -95,7 +95,7 @@ def arguments_cell(arguments: Mapping[str, str]) -> str:
 
 
 def parse_arguments(cell: Any, place: str) -> Grounding:
-    """Returns the arguments of a cell of `arguments_cell`, or of an object by their labels."""
+    """Returns the arguments of a cell by `arguments_cell`, or of an object {label: text}."""
     if isinstance(cell, str):
         lines = re.split(rf"\n(?!{_INDENT})", one_line_end(cell))
         pairs = [line.partition(": ")[::2] for line in lines]
@@ -116,7 +116,7 @@ def parse_arguments(cell: Any, place: str) -> Grounding:
 
 
 def sheet_format(path: pathlib.Path) -> str:
-    """Returns "csv" or "jsonl", as a file's ending says; another ending is a ConfigError."""
+    """Returns "csv" or "jsonl" by a file's ending; another ending is a ConfigError."""
     if path.suffix.lower() not in (".csv", ".jsonl"):
         raise ConfigError(
             f"{path}: a sheet is a .csv or .jsonl file; in a spreadsheet program, save it as CSV "
@@ -134,8 +134,8 @@ def sheet_text(
     """Returns an empty sheet, as "csv" (with a byte order mark) or "jsonl".
 
     `marks` are the columns that annotators fill in. Each annotator gets all examples, one
-    annotator's rows after the other's. Without any, each example has one row, in which annotators
-    write their names.
+    annotator's rows after another's. Without annotators, each example has one row, in which an
+    annotator writes a name.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -169,8 +169,8 @@ def read_sheet(path: pathlib.Path, marks: Sequence[str] = MARKS) -> Iterator[She
     between its cells.
 
     Raises:
-      ConfigError: for another ending than .csv and .jsonl.
-      InputError: for a file that is no sheet, and for a sheet without rows.
+      ConfigError: the file does not end in .csv or .jsonl.
+      InputError: the file is not a sheet, or has no rows.
     """
     rows: Iterator[Row]
     if sheet_format(path) == "jsonl":

@@ -1,8 +1,8 @@
-"""Reading scored rows: what `faith-jax score` writes, and scores of other origin.
+"""Reads scored rows, from `faith-jax score` or elsewhere.
 
-A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scores.md has all. Or it
-is of a table with a column for each scorer, as frames of `faith_jax.score` and CSV files of other
-systems have them.
+A row needs only `id`, `scores` and, for evaluation, `label`; docs/scores.md lists all fields. Rows
+may also come from a table with a column for each scorer, such as a frame of `faith_jax.score` or a
+CSV file of another system.
 """
 
 import itertools
@@ -30,7 +30,7 @@ from faith_jax.scoring.registry import scorer_names
 
 logger = logging.getLogger("faith_jax")
 
-# No score is larger; beyond it, differences and the bins of a histogram overflow.
+# Larger scores are errors: differences and histogram bins would overflow.
 _LARGEST_SCORE = 1e100
 _WORD = "[start, end, score, number of the grounding's text or null] within the text"
 
@@ -38,13 +38,13 @@ _WORD = "[start, end, score, number of the grounding's text or null] within the 
 def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterator[ScoredRow]:
     """Yields the rows of a scored JSON, CSV, TSV, Parquet or Arrow file, or of a TFDS folder.
 
-    What a row lacks is filled in: the corpus by the file's name, `generated_text` by None, and the
-    rest by what is empty. Fields are texts, see `faith_jax.export.scored_rows.field_texts`. Of a
-    table with a column for each scorer, `scorers` are read; default: the columns that are named as
+    A missing corpus becomes the file's name, a missing `generated_text` None, and other missing
+    values empty ones. Fields become texts, see `faith_jax.export.scored_rows.field_texts`. From a
+    table with a column for each scorer, reads the columns `scorers` and all that are named as known
     scorers.
 
     Raises:
-      InputError: for a file of another form, with the row and field, and for scores that are not
+      InputError: the file has another form (the message names the row and field), or a score is not
         finite.
     """
     check_readable(path)
@@ -54,12 +54,12 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
 
         rows: Iterator[Row] = read_scored_tfds(path)
     elif form == "jsonl":
-        file_form(path, form)  # an error for Parquet
+        file_form(path, form)  # raises if the content is Parquet
         rows = read_jsonl(path, usual=_DECODER)
     elif form:
         rows = read_rows(
             path,
-            note=lambda line: log_once(printable(line)),  # a run may read the file several times
+            note=lambda line: log_once(printable(line)),  # a run may read the file again
             id_column_of=ScoredColumns().find_id_column,
         )
     else:
@@ -69,7 +69,7 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
     if first is None:
         return
     rows = itertools.chain([first], rows)
-    has_cells = form in ("csv", "tsv")  # which hold no objects, whatever their names
+    has_cells = form in ("csv", "tsv")  # a cell `scores` is not an object
     if isinstance(first.fields, Mapping) and (has_cells or first.fields.get("scores") is None):
         columns = score_columns(list(first.fields), scorers)
         if columns:
@@ -93,7 +93,7 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
 
 
 def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
-    """Returns advice on how to score the responses of a file; "" = it holds none."""
+    """Returns advice on how to score the responses of a file; "" if its form is unknown."""
     if not named_form(path):
         return ""
     quoted = shlex.quote(str(path))
@@ -109,7 +109,7 @@ _Words = dict[str, list[Any] | None]  # by scorer
 
 
 class _RawRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A scored row as a file has it; its words are checked against its texts."""
+    """A scored row as a file has it, before its words are checked against its texts."""
 
     id: str | int
     scores: dict[str, _Value | _Whole | None]
@@ -140,11 +140,11 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
         if fields.get("scores") is None:
             near = did_you_mean("scores", [name for name in fields if "score" in name.lower()])
             raise InputError(f"{place}: field 'scores' is missing.{near or _score_first(path)}")
-        pairs = fields.get("fields")  # as Parquet has objects whose names vary
+        pairs = fields.get("fields")  # Parquet stores objects with varying names as pairs
         if isinstance(pairs, list) and all(isinstance(pair, tuple) for pair in pairs):
             fields = {**fields, "fields": (pairs := dict(pairs))}
         more = {name: v for name, v in fields.items() if name not in _RawRow.__struct_fields__}
-        if more and isinstance(pairs, dict | None):  # columns of a user's own
+        if more and isinstance(pairs, dict | None):  # the user's own columns
             fields = {name: v for name, v in fields.items() if name not in more}
             fields["fields"] = more | (pairs or {})
         try:
@@ -156,11 +156,11 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
                 if score is not None and not (is_number and abs(score) <= _LARGEST_SCORE):
                     expected = "a finite number or null"
                     raise field_error(place, f"scores.{scorer}", expected, score) from None
-            raw = convert_row(fields, place, _RawRow, strip=False)  # says what is wrong
+            raw = convert_row(fields, place, _RawRow, strip=False)  # raises, and says why
     if not raw.scores:
         raise field_error(place, "scores", "an object of scores by scorer", raw.scores)
     label = None if raw.label is UNSET else raw.label
-    if label not in (None, 0, 1):  # pandas writes 1.0 where another label is missing
+    if label not in (None, 0, 1):  # 1.0 also passes: pandas writes it if another label is missing
         raise field_error(place, "label", "1, 0 or null", label)
     scored_row: ScoredRow = {
         "id": str(raw.id),
@@ -173,7 +173,7 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
         "fields": field_texts(raw.fields or {}),
         "scores": raw.scores,
         "cut_tokens": raw.cut_tokens or {},
-        # Parquet and TFDS have the counts of all scorers and parts.
+        # Parquet and TFDS also store counts that are 0 or null; leave them out.
         "cut": {
             scorer: parts
             for scorer, counts in (raw.cut or {}).items()
@@ -191,7 +191,7 @@ def _list_texts(value: _Texts | UnsetType) -> list[str]:
 
 
 def _read_words(words: _Words, row: ScoredRow, place: str, field: str) -> dict[str, list[Any]]:
-    """Returns each scorer's words as lists; Parquet has objects, and null for no words."""
+    """Returns each scorer's words as lists; Parquet has objects, and null instead of no words."""
     words_by_scorer, texts = {}, row["grounding"]
     for name, raw_words in words.items():
         items: list[Any] = [
@@ -204,7 +204,7 @@ def _read_words(words: _Words, row: ScoredRow, place: str, field: str) -> dict[s
             is_word = isinstance(item, Sequence) and len(item) == 4
             if is_word:
                 start, end, score, number = item
-                is_word = field == "words"  # a passage of evidence is none of the response
+                is_word = field == "words"  # evidence cannot lie in the response
                 if number is not None:
                     is_word = isinstance(number, int) and 0 <= number < len(texts)
                 is_word &= type(score) in (int, float) and abs(score) <= _LARGEST_SCORE
@@ -219,12 +219,12 @@ def _read_words(words: _Words, row: ScoredRow, place: str, field: str) -> dict[s
     return words_by_scorer
 
 
-# Numbers that verdicts in text files stand for.
+# Verdicts in text files, as numbers.
 _VERDICTS = {"true": "1", "false": "0"}
 
 
 class ScoredColumns(Columns):
-    """Which columns of a table of scores hold what; it needs no texts."""
+    """The roles of columns in a table of scores, which needs no texts."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     ambiguous_remedy: ClassVar[str] = "rename one of them"
@@ -232,7 +232,7 @@ class ScoredColumns(Columns):
 
 
 def score_columns(fields: Sequence[str], scorers: Sequence[str]) -> list[str]:
-    """Returns the columns that hold scores: those of these scorers, and all named as scorers."""
+    """Returns the columns that hold scores: `scorers`, and all that are named as known scorers."""
     names = {*scorers, *scorer_names()}
     return [name for name in fields if name in names]
 
@@ -245,13 +245,13 @@ def scored_fields(
     comma_columns: frozenset[str] = frozenset(),
     find_text_columns: Callable[[], Collection[str]] | None = None,
 ) -> Iterator[Row]:
-    """Yields the fields of scored rows, with their places, of a table with columns of scores.
+    """Yields the fields of scored rows, with their places, from a table with columns of scores.
 
     A row may lack some of the `scorers`; `comma_columns` have numbers with decimal commas. For the
-    others see `example_rows`.
+    other arguments see `example_rows`.
 
     Raises:
-      InputError: for a score, a label or a text that is none; it names the row.
+      InputError: a score, a label or a text is not valid; the message names the row.
     """
     rows, raw_rows = itertools.tee(rows)
     notes = TableNotes()
@@ -274,7 +274,7 @@ def scored_fields(
                 value = float(value)
             if isinstance(value, float) and math.isinf(value):
                 raise field_error(row.place, scorer, "a finite number, or nothing", value)
-            # NaN is undefined; what is no number is found where rows are checked.
+            # NaN = undefined; `_check_row` rejects other values that are not numbers.
             scores[scorer] = None if value != value else value
         yield Row(
             row.place,

@@ -1,10 +1,10 @@
-"""Scored examples as rows: what `faith-jax score` writes.
+"""Scored examples as rows, the output of `faith-jax score`.
 
 A row holds the example (`id`, `corpus`, `grounding`, `perspectives`, `history`, `generated_text`,
-`label`), its other `fields`, and for each scorer its `scores` (null = undefined), `words` (start,
-end, score, and the number of the grounding's text, null = the response), `evidence` (likewise, of
-the grounding), `cut_tokens`, and `cut`, the same by part of the input, where there is anything;
-`undefined` says why scores are null.
+`label`), its other `fields`, and values by scorer: `scores` (null = undefined), `words` (start,
+end, score, and the number of the grounding's text, null = the response), `evidence` (the same for
+passages of the grounding), `cut_tokens`, `cut` (cut tokens by part of the input, without parts that
+are not cut), and `undefined` (why a score is null).
 """
 
 import itertools
@@ -25,7 +25,7 @@ ScoredRow = dict[str, Any]
 TFDS = "tfds"
 _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-# What `cut` may name.
+# The parts of the input that `cut` may name.
 PARTS = tuple(kind.name.lower() for kind in Kind)
 _BATCH = 1024
 
@@ -34,7 +34,7 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
     """Returns a row of an example and its scores by scorer.
 
     Raises:
-      ValueError: for an infinite score.
+      ValueError: a score is infinite.
     """
     example = row.example
     values: dict[str, float | None] = {}
@@ -107,12 +107,12 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
 
 
 def form_of(target: pathlib.Path, form: str = "") -> str:
-    """Returns "jsonl", "parquet" or "tfds", as an output's ending or `form` says.
+    """Returns "jsonl", "parquet" or "tfds", by an output's ending or `form`.
 
     Raises:
-      ConfigError: neither says one, they differ, or the folder of the output is not there.
+      ConfigError: neither determines a format, they differ, or the output's folder does not exist.
     """
-    # A folder has no ending, or the version in its name that those of TFDS have.
+    # A folder's name has no ending, or is a version as in TFDS.
     is_folder = not target.suffix or _VERSION.fullmatch(target.name)
     named_form = TFDS if is_folder else _FORMATS.get(target.suffix, "")
     problem = ""
@@ -130,7 +130,7 @@ def form_of(target: pathlib.Path, form: str = "") -> str:
 def write_scored(
     rows: Iterable[ScoredRow], output: pathlib.Path, form: str, scorers: Sequence[str]
 ) -> None:
-    """Writes rows with the scores of all `scorers` in a format of `form_of`."""
+    """Writes rows with the scores of all `scorers`, in a format that `form_of` returns."""
     if form == TFDS:
         from faith_jax.export import tfds
 
@@ -165,7 +165,7 @@ def _nest_words(row: ScoredRow) -> ScoredRow:
 
 
 def field_texts(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Returns fields as texts, other values than texts as JSON writes them.
+    """Returns fields as texts; values that are not texts become JSON, and None is left out.
 
     >>> field_texts({"source": "wow", "turn": 3, "spans": [[0, 3]]})
     {'source': 'wow', 'turn': '3', 'spans': '[[0, 3]]'}

@@ -1,7 +1,7 @@
-"""Rows to a TFDS data set that `tfds.builder_from_directory` opens.
+"""Writes rows as a TFDS data set that `tfds.builder_from_directory` opens, and reads scored ones.
 
-Each shard may be written by another process; who has the numbers of their rows writes what
-describes the data set. No rows move.
+Different processes may write the shards. A process that knows the number of rows of each shard then
+writes the metadata, without reading or moving rows.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from faith_jax.core.rows import Row
 from faith_jax.export.scored_rows import PARTS, field_texts
 
 _VERSION = "1.0.0"
-_BATCH = 256  # rows that are read at once
+_BATCH = 256  # rows read at once
 _WORD = ("start", "end", "score", "text")
 
 
@@ -28,10 +28,10 @@ class DataSet:
 
     Attributes:
       name: in lower case with underscores.
-      split: its name.
+      split: the name of the split.
       features: a `tfds.features.FeaturesDict`.
       description: stored with the rows.
-      example: makes what the features encode of a row.
+      example: converts a row to an example that the features encode.
     """
 
     name: str
@@ -91,8 +91,8 @@ class DataSet:
 def responses(split: str, row: Mapping[str, Any], description: str) -> DataSet:
     """Returns the data set of rows with the fields of `row`.
 
-    They are str, bool, int and float, or lists of texts or of objects of these. A text that
-    another row lacks is "" there.
+    Fields are str, bool, int or float, or lists of texts or of objects of these. A field that a
+    row lacks is written as "".
     """
     quiet_tensorflow(with_seqio=False)
     import tensorflow as tf
@@ -180,10 +180,10 @@ def scores(split: str, scorers: Sequence[str]) -> DataSet:
 
 
 def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
-    """Yields the rows of all splits of a data set of scored rows, or of the one NAME/VERSION below.
+    """Yields the rows of all splits of the scored data set in a folder, or in its NAME/VERSION.
 
     Raises:
-      InputError: for a folder without such a data set, or with several.
+      InputError: the folder has no such data set, or several.
     """
     quiet_tensorflow(with_seqio=False)
     import tensorflow_datasets as tfds
@@ -229,7 +229,7 @@ def _example_at(columns: Any, place: int) -> Any:
 
 
 def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an example as `faith_jax.export.scored_rows` has it."""
+    """Returns an example as a row of `faith_jax.export.scored_rows`."""
     fields = example["fields"]
     names, values = ([text.decode() for text in fields[key]] for key in ("name", "value"))
     scores = example["scores"]

@@ -1,6 +1,6 @@
-"""Writes the answers with the lowest scores to a file that a spreadsheet opens.
+"""Writes the answers with the lowest scores to a file for spreadsheet programs.
 
-Each has the columns of its input row, by their names there, and a column for each scorer.
+Each row has the columns of its input row, under the same names, and a column for each scorer.
 """
 
 import csv
@@ -16,7 +16,7 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import guard_formula
 from faith_jax.export.scored_rows import ScoredRow
 
-_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")  # which no spreadsheet runs
+_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")  # never a formula
 _PARTS = {"history": "history", "response": "generated_text", "label": "label"}
 
 
@@ -29,10 +29,10 @@ def write_worst(
 ) -> int:
     """Writes the rows with the lowest scores of the first scorer, lowest first, at most `count`.
 
-    Rows of equal scores keep their order, and those without a score are left out. A text that a
-    spreadsheet would run as a formula gets an apostrophe in front in CSV; numbers are none.
-    `columns` are those of the input, by the part of an example that each holds; "" = none. Returns
-    how many rows it wrote to the .csv or .jsonl file, which appears whole.
+    Rows of equal scores keep their order, and rows without a score are left out. In CSV, a text
+    that a spreadsheet would run as a formula gets a leading apostrophe; numbers do not. `columns`
+    maps the parts of an example to the input's columns; "" = no column. Returns the number of rows
+    written to the .csv or .jsonl file, which appears whole.
     """
     ranked = (row for row in rows if row["scores"][scorers[0]] is not None)
     worst = heapq.nsmallest(count, ranked, key=lambda row: row["scores"][scorers[0]])
@@ -59,7 +59,7 @@ def write_worst(
         flat.append(cells)
     texts = [name for part in ("history", "grounding") if (name := columns.get(part, ""))]
     for name in (name for name in texts if flat and name in flat[0]):
-        if all(len(row[name]) == 1 for row in flat):  # as their input has them, or may have
+        if all(len(row[name]) == 1 for row in flat):  # as their input has them, or could have
             for row in flat:
                 row[name] = row[name][0]
     if path.endswith(".jsonl"):

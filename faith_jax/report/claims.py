@@ -15,9 +15,9 @@ from faith_jax.statistics.bootstrap import DRAWS, Draws, interval_note
 from faith_jax.statistics.classification import call_figures
 from faith_jax.statistics.texts.text_metrics import content_words
 
-MOST = 2000  # claims in a page
-VERDICT = "response_verdict"  # the field of a claim that says that of its response
-# The fields that say what is right of a claim, and of its response.
+MOST = 2000  # claims on a page
+VERDICT = "response_verdict"  # the field of a claim with the verdict on its response
+# The fields with the gold verdict on a claim, and on its response.
 GOLD, GOLD_RESPONSE = "gold_verdict", "gold_response_verdict"
 _IN_THREE = {NOT_VERIFIABLE: DialFactLabel.NOT_ENOUGH_INFO.value}
 _KINDS = {True: "verifiable", False: "not verifiable"}
@@ -29,7 +29,7 @@ def claims_page(
 ) -> str:
     """Returns one self-contained HTML page of scored claims; all text is escaped.
 
-    The scores of the scorers are shown as probabilities; notes say what was checked.
+    Scores are shown as probabilities; `notes` say what was checked.
     """
     first_rows = list[ScoredRow]()
 
@@ -55,14 +55,14 @@ def claims_page(
 
 
 class _VerdictCount(NamedTuple):
-    """How many responses and claims have a verdict."""
+    """The numbers of responses and of claims with a verdict."""
 
     responses: int
     claims: int
 
 
 def _verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, _VerdictCount]:
-    """Returns how many have each verdict; the claims of a response stand together."""
+    """Returns the counts of each verdict; the claims of a response must be adjacent."""
     claims, responses = Counter[str](), Counter[str]()
     for (*_, verdict), claims_of_response in itertools.groupby(rows, _response_key):
         responses[verdict] += 1
@@ -71,7 +71,7 @@ def _verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, _VerdictCount]:
 
 
 def verdict_table(rows: Iterable[ScoredRow]) -> Table:
-    """Returns how many have each verdict, by system where rows name one; see `_verdict_counts`."""
+    """Returns the counts of each verdict, by system if rows name one; see `_verdict_counts`."""
     by_system: dict[str, Counter[tuple[str, str]]] = {}
     for system, rows_of_system in itertools.groupby(
         rows, lambda row: row["fields"].get("system", "")
@@ -89,13 +89,13 @@ def verdict_table(rows: Iterable[ScoredRow]) -> Table:
 
 
 def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: str = "") -> Table:
-    """Returns how well verdicts agree with what is right, in per cent with intervals.
+    """Returns how well verdicts agree with gold verdicts, in per cent with intervals.
 
-    A claim that cannot be verified counts as NOT ENOUGH INFO (Gupta 2022, section 5.3), and where a
-    label is UNSUPPORTED all verdicts but SUPPORTS count as that. Where rows of both kinds are
-    there, it also says how well those that can be verified are told. Claims of a response, which
-    stand together, are drawn together, or those of the rows with the same value of `cluster_field`.
-    Claims that do not say what is right are left out; without any other the table has no rows.
+    A claim that cannot be verified counts as NOT ENOUGH INFO (Gupta 2022, section 5.3), and if a
+    gold verdict is UNSUPPORTED, all verdicts but SUPPORTS count as that. If there are verifiable
+    and other claims, the table also says how well the two are told apart. The bootstrap draws
+    together the claims of a response, which must be adjacent, or all rows with the same value of
+    `cluster_field`. Claims without a gold verdict are left out; without others, the table is empty.
 
     Raises:
       InputError: a row lacks the cluster field.
@@ -118,7 +118,7 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
     for (system, unit), triples in pairs.items():
         verdicts, called, groups = zip(*triples, strict=True)
         views: dict[str, Callable[[str], str]] = {"": lambda v: _IN_THREE.get(v, v)}
-        if UNSUPPORTED in verdicts:  # labels of two kinds
+        if UNSUPPORTED in verdicts:  # the data distinguishes only two labels
             views = {"": lambda v: v if v == DialFactLabel.SUPPORTS else UNSUPPORTED}
         elif len({label == NOT_VERIFIABLE for label in verdicts}) > 1:
             views[", verifiable or not"] = lambda v: _KINDS[v != NOT_VERIFIABLE]
@@ -130,7 +130,7 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
                 table_rows.append((system, unit, len(triples), name, figure.text))
                 tidy.append((system, unit, len(triples), name, figure.value, *figure.interval))
     columns = ("system", "of", "number", "figure", "%")
-    first = 0 if any(system for system, _ in pairs) else 1  # the column of systems
+    first = 0 if any(system for system, _ in pairs) else 1  # drop an empty column of systems
     plain = Table("", (*columns[:-1], "value", "low", "high"), tuple(tidy))
     drawn = "groups" if cluster_field else "responses"
     notes = [interval_note(draws.confidence, draws.resamples, drawn)]
@@ -146,18 +146,18 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
 
 
 def _response_key(row: ScoredRow) -> tuple[str, ...]:
-    """Returns the fields that the claims of one response share; last the verdict on it."""
+    """Returns the fields that the claims of one response share; the last is its verdict."""
     fields = row["fields"]
     names = ("system", "replicate", "response_id", VERDICT)
     return (row["corpus"], *(fields.get(name, "") for name in names))
 
 
 def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yields the claims of a response, as the page's template has them."""
+    """Yields the claims of a response, in the form that the page's template takes."""
     for row in rows:
         claim, history, is_first = row["generated_text"], row["history"], row is rows[0]
         stems = {word.stem for text in (claim, *history[-2:]) for word in content_words(text)}
-        urls = json.loads(row["fields"].get("evidence_urls", "[]"))  # fields are read as texts
+        urls = json.loads(row["fields"].get("evidence_urls", "[]"))  # fields are texts
         places = itertools.zip_longest(row["perspectives"], urls, row["grounding"], fillvalue="")
         values = (row["scores"][name] for name in scorers)
         yield {
@@ -180,7 +180,7 @@ def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[
 
 
 def _mark_matching_words(text: str, stems: set[str]) -> list[tuple[str, bool]]:
-    """Returns a text in pieces; those whose stem is among the given ones are marked.
+    """Returns a text in pieces; words whose stem is in `stems` are marked.
 
     >>> _mark_matching_words("A cat sleeps.", {"cat"})
     [('A ', False), ('cat', True), (' sleeps.', False)]

@@ -30,7 +30,7 @@ from faith_jax.statistics.scored_corpora import Corpus
 logger = logging.getLogger("faith_jax")
 
 _CURVE_COLUMNS = 3
-# Inches of a cell of a heat map, and of a map at most; a larger map has smaller cells.
+# In inches: a cell of a heat map, and the largest map; in a larger one, cells shrink.
 _CELL, _LARGEST = 0.24, 40.0
 _LABEL = 24  # characters of a word beside a heat map
 _MARKED = "#b34f00"
@@ -39,14 +39,14 @@ _MARKED = "#b34f00"
 def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
     """Draws how the scores of faithful and of other responses are distributed.
 
-    A panel for each corpus and scorer, at most 16 in a file; see `save_pages`.
+    There is a panel for each corpus and scorer, at most 16 in a file; see `save_pages`.
     """
     panels = histogram_panels(corpora)
     return save_pages(panels, _draw_histogram, path, columns=4, lines=4, size=(4.2, 3.6))
 
 
 def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
-    # By the number of the bin: edges may be too far apart for an axis.
+    # Use bin numbers as positions: edges may be too far apart for an axis.
     places = np.arange(len(panel.edges))
     for name, shares in panel.shares.items():
         filled, colour = name != CLASSES[1], CLASS_COLOURS[name]
@@ -65,7 +65,7 @@ def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
 def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
     """Draws the ROC curves of the ten best scorers.
 
-    A panel for each corpus, at most six in a file; see `save_pages`.
+    There is a panel for each corpus, at most six in a file; see `save_pages`.
     """
     lines = lines_of(scorers_of(corpora))
     panels = [roc_panel(corpus) for corpus in corpora.values()]
@@ -92,7 +92,7 @@ def _build_line_style(line: Line) -> dict[str, Any]:
 
 
 def save_curves(panels: Sequence[CurvePanel], path: pathlib.Path) -> list[pathlib.Path]:
-    """Draws curves over steps, four lines of three panels in a file; each run begins a line.
+    """Draws curves over steps, four lines of three panels in a file; each run starts a new line.
 
     See `save_pages`.
     """
@@ -114,12 +114,12 @@ def _draw_steps(axes: Any, panel: CurvePanel) -> None:
     axes.locator_params(axis="x", integer=True)
     axes.set(xlabel="step", ylabel=panel.quantity)
     axes.set_title(_plain_label(panel.title), fontsize="medium", wrap=True)
-    # Beside the curves, whose ends it would cover.
+    # Place the legend beside the curves, so that it does not cover their ends.
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> list[pathlib.Path]:
-    """Draws which share of the responses is accepted at which risk, six panels in a file.
+    """Draws the share of accepted responses at each risk, six panels in a file.
 
     See `save_pages`.
     """
@@ -143,18 +143,19 @@ def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> li
 
 
 def _plain_label(text: str) -> str:
-    """Returns a text that Matplotlib shows as it is, and in a legend.
+    """Returns a text that Matplotlib shows literally, also in a legend.
 
-    It takes dollar signs for mathematics, and leaves names out that begin with "_".
+    Matplotlib reads dollar signs as mathematics, and leaves names that begin with "_" out of
+    legends.
     """
     return (" " * text.startswith("_") + printable(text)).replace("$", r"\$")
 
 
 def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
-    """Draws a salience map as PNG, contributions at the side and attributions on top.
+    """Draws a salience map as PNG, with contributions at the side and attributions on top.
 
-    Words that are marked as low have a red name, and words of the response that are not in the
-    grounding a star too. A file that cannot be written is a ConfigError.
+    Words with a low value are labelled in red, and foreign words of the response also have a star.
+    A file that cannot be written is a ConfigError.
     """
     values = picture.salience.values
     rows, columns = values.shape
@@ -171,7 +172,7 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     top.imshow(picture.attributions[None, :], **style)
     side.imshow(picture.contributions[:, None], **style)
     image = middle.imshow(values, **style)
-    # All words stand beside their rows and below their columns.
+    # Label every row and every column with its word.
     words = picture.salience.argument_words
     row_names = [_shorten_text(f"{word.perspective} {word.text}".strip(), _LABEL) for word in words]
     starred = zip(picture.salience.response_words, picture.foreign, strict=True)
@@ -211,7 +212,7 @@ def save_pages(
 ) -> list[pathlib.Path]:
     """Draws panels of a size in inches on grids, and returns the files: NAME.png, NAME-2.png ...
 
-    `draw` draws a panel on axes of Matplotlib's; None is an empty place.
+    `draw` draws a panel on Matplotlib axes; a panel None leaves its place empty.
     """
     written = []
     panels_per_page = columns * lines
@@ -235,7 +236,7 @@ def save_pages(
 
 
 def _import_pyplot() -> Any:
-    """Returns Matplotlib's drawing functions, which need no screen."""
+    """Returns `matplotlib.pyplot`, set up to draw without a screen."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -245,7 +246,7 @@ def _import_pyplot() -> Any:
 
 
 def save_figure(figure: Any, path: pathlib.Path) -> None:
-    """Writes a figure of Matplotlib's as PNG, whole or not at all, and closes it.
+    """Writes a Matplotlib figure as PNG, whole or not at all, and closes it.
 
     A file that cannot be written is a ConfigError.
     """
@@ -256,5 +257,5 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
                 figure.savefig(beside, format="png", dpi=150)
     finally:
         _import_pyplot().close(figure)
-    if caught:  # mostly of characters that its font lacks
+    if caught:  # mostly about characters that the font lacks
         logger.warning("%s: %s", path, printable(str(caught[0].message)))

@@ -1,6 +1,6 @@
-"""The colour of a text that can be read on a coloured ground.
+"""Text colours that are readable on a coloured background.
 
-A ground is a colour that lies on the page with a share in [0, 1], as `rgba(...)` has it.
+A background is a colour with an opacity `share` in [0, 1] over the page, as in `rgba(...)`.
 """
 
 _Colour = tuple[int, int, int]
@@ -12,7 +12,7 @@ WHITE: _Colour = (255, 255, 255)
 
 
 def ink(colour: _Colour, share: float) -> str:
-    """Returns white where its contrast on a light page is at least 4.5, else black, whose is then.
+    """Returns white if its contrast on a light page is at least 4.5, else black, which then has it.
 
     >>> ink(HEAT, 0.1), ink(HEAT, 0.9)
     ('#000', '#fff')
@@ -21,7 +21,7 @@ def ink(colour: _Colour, share: float) -> str:
 
 
 def mix(colour: _Colour, share: float, page: _Colour) -> _Colour:
-    """Returns the colour that is seen where another covers a page with this share."""
+    """Returns the visible colour where `colour` covers a page with opacity `share`."""
     red, green, blue = (
         round(share * c + (1 - share) * p) for c, p in zip(colour, page, strict=True)
     )

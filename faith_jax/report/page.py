@@ -1,11 +1,11 @@
 """One HTML page of scored rows: tables, curves, histograms, and the examples.
 
-It needs no network, and no other file where the examples are not too many to be inside the page.
-Then they are in files beside it: a page that is opened without a server can read no files, but it
-can run scripts. So each file is a script that hands a value to the page's `loaded`: a block of
-rows, or a column of numbers of all rows, by which the page filters and sorts. It runs those that it
-needs. The folder of these files is named after what they hold, and is in its place before the page
-that names it, so that each page has its own.
+The page needs no network, and no other files unless it has too many examples to embed. Then the
+examples are in files beside the page. A page that is opened without a server cannot read files, but
+it can run scripts. So each file is a script that passes a value to the page's `loaded`: a block of
+rows, or a column of numbers of all rows, by which the page filters and sorts. The page runs the
+files that it needs. Their folder is named by a hash of its content, so that each page has its own,
+and is moved into place before the page that names it.
 
 All text is escaped: in the page by Jinja, in the examples (which are JSON) by never writing "<",
 and in the browser by setting text, never markup.
@@ -42,24 +42,25 @@ from faith_jax.report.panels import (
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.scored_corpora import Corpus
 
-# A curve of more points is thinned: no screen shows them.
+# Curves with more points are thinned: no screen shows them.
 _CURVE_POINTS = 200
-_BLOCK = 500  # rows of a file
-# Of each row: of its corpus, its label (-1 = unknown), the rows alike, its input; by type of array.
+_BLOCK = 500  # rows per file
+# Columns of numbers, with array type codes: the row's corpus, label (-1 = unknown), the group of
+# rows with a like response, and its input.
 _COLUMNS = {"corpus": "H", "label": "b", "alike": "I", "input": "I"}
-# Of examples as JSON within a page, which can then be mailed.
+# Largest JSON of examples within a page, so that the page can be mailed.
 MOST_BYTES = 4_000_000
 
 
 class PageFiles:
-    """The files beside a page, as they are written."""
+    """Writes the files beside a page."""
 
     def __init__(self, folder: pathlib.Path, page: pathlib.Path):
         self._folder, self._page, self._digest = folder, page, hashlib.sha256()
         self.any = False
 
     def write(self, name: str, value: str) -> None:
-        """Writes a file that hands over a value, which is JSON without "<"."""
+        """Writes a file that passes a value, JSON without "<", to the page."""
         text = f'loaded("{name}",{value})\n'
         self._digest.update(text.encode())
         (self._folder / f"{name}.js").write_text(text, encoding="utf-8")
@@ -67,17 +68,17 @@ class PageFiles:
 
     @property
     def name(self) -> str:
-        """The name of the folder when everything is written."""
+        """The final name of the folder, known once everything is written."""
         return f"{self._page.stem}_rows_{self._digest.hexdigest()[:16]}"
 
 
 def write_page(page: pathlib.Path, make: Callable[[PageFiles], str]) -> None:
-    """Writes a page and its files, of any storage; both appear whole or not at all.
+    """Writes a page and its files to any storage; both appear whole or not at all.
 
-    `make` writes the files and returns the page, which nobody else may write meanwhile.
+    `make` writes the files and returns the page. No other process may write the page meanwhile.
 
     Raises:
-      ConfigError: it cannot be written.
+      ConfigError: the page cannot be written.
     """
     placed = None
     try:
@@ -115,14 +116,14 @@ def report_page(
 
     Args:
       title: of the page.
-      corpora: what the curves and histograms show.
+      corpora: the scores for the curves and histograms.
       tables: of figures.
       rows: the examples, in the form of `faith_jax.export.scored_rows`; they are read once.
-      left_out: how many examples there are beside these.
-      salience_note: which rows have a salience map.
-      salience: their maps, from `faith_jax.report.salience.salience_section`.
-      meanings: what scores mean, by scorer.
-      files: beside the page, for many examples; None = all are in the page.
+      left_out: the number of examples that are not shown.
+      salience_note: says which rows have a salience map.
+      salience: the salience maps, from `faith_jax.report.salience.salience_section`.
+      meanings: the meanings of scores, by scorer.
+      files: takes the examples if there are many; None = all are in the page.
     """
     scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
     drawn = [curves(corpus, lines) for corpus in corpora.values()]
@@ -148,7 +149,7 @@ def report_page(
 
 
 def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:
-    """Returns a corpus's best ROC curves as points in the unit square, y downwards as in SVG."""
+    """Returns a corpus's best ROC curves as points in the unit square, with y downwards for SVG."""
     panel = roc_panel(corpus)
     drawn = []
     for name, (x, y) in panel.curves.items():
@@ -199,13 +200,13 @@ def outline(heights: Sequence[float], width: float) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _PageExamples:
-    """The examples as a page has them.
+    """The examples in the form that a page needs.
 
     Attributes:
-      rows: all of them as JSON; "" where they are in files, in the folder of a name.
-      corpora: the names that the column of corpora counts, in order.
+      rows: all examples as JSON; "" if they are in files.
+      corpora: the names of corpora, indexed by the column `corpus`.
       systems: whether rows of several corpora respond to the same grounding.
-      ranges: by number of a scorer that scores words its lowest and highest score of one.
+      ranges: the lowest and highest score of a word, by the number of a scorer that scores words.
     """
 
     count: int
@@ -219,14 +220,14 @@ class _PageExamples:
 def page_examples(
     rows: Iterable[Mapping[str, Any]], scorers: Sequence[str], files: PageFiles | None = None
 ) -> _PageExamples:
-    """Returns the examples of a page, and writes its files where there are too many for it.
+    """Returns the examples of a page, and writes them to files if there are too many for it.
 
-    Rows of a corpus and label whose responses have the same words are alike, and those with the
+    Rows of a corpus and label whose responses have the same words are alike, and rows with the
     same id and grounding have the same input; both are numbered in order of appearance. Rows are
-    read once. Without files all are in the page, however many.
+    read once. Without `files`, the page gets all examples, however many.
     """
     corpora: dict[str, int] = {}
-    # The numbers of hashes, and the columns of numbers that have one for each row.
+    # The numbers of hashes, and the columns with a number for each row.
     distinct: dict[str, dict[int, int]] = {"alike": {}, "input": {}}
     columns = {name: array.array(code) for name, code in _COLUMNS.items()}
     scores = [array.array("d") for _ in scorers]
@@ -273,12 +274,12 @@ def page_examples(
 
 
 def _encode_base64(values: NDArray[Any]) -> str:
-    """Returns numbers as bytes, the lowest first, as text."""
+    """Returns the little-endian bytes of numbers in base 64."""
     return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode()
 
 
 def embedded_json(values: Iterable[Any]) -> str:
-    """Returns a list as JSON that ends no script element, whatever its texts hold."""
+    """Returns a list as JSON that cannot end a script element, whatever its texts hold."""
     text = json.dumps(list(values), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -286,13 +287,13 @@ def embedded_json(values: Iterable[Any]) -> str:
 
 
 def _build_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
-    # The texts of the grounding to which a scorer of whole texts gives 0.
+    # The texts of the grounding that get 0 from a scorer of whole texts.
     missing = set()
     for words in row["words"].values():
         placed = [word for word in words if word[3] is not None]
         if all((w[0], w[1]) == (0, len(row["grounding"][w[3]])) for w in placed):
             missing |= {word[3] for word in placed if word[2] == 0}
-    # Words and passages have their places as JavaScript counts: in UTF-16 units.
+    # Offsets of words and passages are in UTF-16 units, as in JavaScript.
     passages: dict[str, dict[int, list[Any]]] = {"words": {}, "evidence": {}}
     for field, by_scorer in passages.items():
         for name in (name for name in row.get(field, {}) if name in scorers):

@@ -1,7 +1,7 @@
-"""Contents of pictures, whether they are PNG files or parts of a page.
+"""Contents of pictures, for PNG files and for pages.
 
-ROC curves and histograms are of the rows that the table of AUCs uses, those with a label and a
-defined score of every scorer, so that a figure beside a curve is the one in the table.
+ROC curves and histograms use the same rows as the table of AUCs, those with a label and a defined
+score of every scorer, so that a figure beside a curve agrees with the table.
 """
 
 import math
@@ -17,12 +17,12 @@ from faith_jax.statistics.scored_corpora import Corpus
 
 # More curves in one panel cannot be told apart.
 MOST_CURVES = 10
-# No screen shows more points of a curve over steps.
+# Points of a curve over steps; no screen shows more.
 _POINTS = 400
 _BINS = 20
-# Colours that people with any colour vision tell apart (Okabe 2008), on light and dark grounds.
+# Colours that people with any colour vision tell apart (Okabe 2008), on light and dark pages.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
-# Lengths of dashes and gaps, in widths of the line; after all colours comes the next of these.
+# Lengths of dashes and gaps, in line widths; the next pattern is used when colours run out.
 _DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1, 1.5), (6, 2, 1, 2))
 CLASSES = ("faithful", "not faithful")
 _UNLABELLED = "no label"
@@ -30,17 +30,17 @@ CLASS_COLOURS = dict(zip((*CLASSES, _UNLABELLED), (*COLOURS[:2], COLOURS[2]), st
 
 
 class Line(NamedTuple):
-    """How a scorer is drawn: alike in all panels."""
+    """The style of a scorer's line, the same in all panels."""
 
     colour: str
     dashes: tuple[float, ...]
 
 
 class RocPanel(NamedTuple):
-    """The curves of a corpus by scorer, the best first; none where a class is missing.
+    """The ROC curves of a corpus by scorer, the best first; no curves if a class is missing.
 
     Curves are false and true positive rates [points], one for each threshold, from 0 to 1. Areas
-    are in [0, 1]; `left_out` scorers have smaller ones, and no curve.
+    are in [0, 1]; `left_out` counts scorers with smaller areas, which have no curve.
     """
 
     corpus: str
@@ -51,13 +51,13 @@ class RocPanel(NamedTuple):
 
 
 class HistogramPanel(NamedTuple):
-    """How a scorer's values are distributed over a corpus; all panels of a scorer share axes.
+    """The distribution of a scorer's values in a corpus; all panels of a scorer share axes.
 
     Attributes:
       edges: of the bins: [bins + 1].
       top: the end of the axis of shares.
-      shares: for each of `CLASSES`, or for `_UNLABELLED` alone, of its rows in each bin: [bins].
-      counts: likewise how many rows it has.
+      shares: the share of rows in each bin, for each of `CLASSES`, or `_UNLABELLED` alone: [bins].
+      counts: the number of rows, by the same classes.
     """
 
     corpus: str
@@ -74,13 +74,13 @@ def scorers_of(corpora: Mapping[str, Corpus]) -> list[str]:
 
 
 def lines_of(scorers: Sequence[str]) -> dict[str, Line]:
-    """Returns for each scorer a line that no other of the first 28 has."""
+    """Returns a line style for each scorer, different for the first 28."""
     shapes = [(colour, dashes) for dashes in _DASHES for colour in COLOURS]
     return {name: Line(*shapes[number % len(shapes)]) for number, name in enumerate(scorers)}
 
 
 def roc_panel(corpus: Corpus) -> RocPanel:
-    """Returns the curves of the scorers with the largest areas; equal scores have no curve."""
+    """Returns the curves of the scorers with the largest areas, except if all scores are equal."""
     from sklearn.metrics import roc_curve  # takes a second to import
 
     part = corpus.part(corpus.usable())
@@ -101,9 +101,9 @@ def roc_panel(corpus: Corpus) -> RocPanel:
 
 
 def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
-    """Returns the shares of each class's rows by bins, for each scorer and corpus that has it.
+    """Returns the shares of each class's rows by bin, for each scorer and corpus that has it.
 
-    Of a corpus without labels, of all rows with a score.
+    In a corpus without labels, all rows with a score count as one class.
     """
     panels = []
     for scorer in scorers_of(corpora):
@@ -136,9 +136,9 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
 
 
 def bin_edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns rising edges [21] that hold all values, also where these are equal, or none.
+    """Returns rising edges [21] around all values, even if these are equal or there are none.
 
-    Values that lie in [0, 1] and fill a good part of it get all of it, so that panels compare.
+    If values lie in [0, 1] and span at least 0.3, the edges span [0, 1], so that panels compare.
     """
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     if low >= 0 and high <= 1 and high - low >= 0.3:
@@ -165,9 +165,9 @@ def axis_top(shares: Mapping[Any, NDArray[np.float64]]) -> float:
 
 
 class CurvePanel(NamedTuple):
-    """Curves over steps with common axes, of finite values: the quantity in words, with its unit.
+    """Curves of finite values over steps, with common axes.
 
-    `run` is whose curves they are; "" = of several.
+    `quantity` is in words, with its unit. `run` names the run; "" = several runs.
     """
 
     title: str
@@ -183,7 +183,7 @@ def curve_panel(
 ) -> CurvePanel:
     """Returns a panel of the curves that have points; long ones are thinned.
 
-    A logarithmic one leaves out values that are not positive.
+    A logarithmic panel leaves out values that are not positive.
     """
     thinned_curves = {}
     for name, (steps, values) in curves.items():
@@ -196,13 +196,13 @@ def curve_panel(
 
 
 class AcceptancePanel(NamedTuple):
-    """Which share of the responses is accepted at which risk, which is named in words.
+    """The share of responses that is accepted at each risk; the risk is named in words.
 
     Attributes:
-      targets: limits of the risk, rising: [targets]; `target` is that which was asked for.
+      targets: limits of the risk, rising: [targets]; `target` is the limit that was asked for.
       guaranteed: the share accepted with the guarantee at each target: [targets].
-      risks: of the calibration rows, the risk at each of their thresholds: [thresholds].
-      accepted: the share of them that is accepted: [thresholds].
+      risks: the risk among calibration rows at each of their thresholds: [thresholds].
+      accepted: the share of calibration rows accepted at each threshold: [thresholds].
     """
 
     title: str

@@ -1,6 +1,6 @@
 """The report of prompt-tuned runs: tables, curves, one self-contained HTML page, and JSON.
 
-Nothing is fetched and nothing is run in the page; all text is escaped.
+The page fetches nothing and runs no scripts; all text is escaped.
 """
 
 import math
@@ -27,14 +27,14 @@ from faith_jax.statistics.prompt_health import (
 )
 
 _DASH = "\u2013"
-# A grid of more vectors is not readable.
+# Vectors in a grid of cosines; a larger grid is not readable.
 _LARGEST_GRID = 30
-# Of a panel in the page, whose width is 1.
+# Height of a panel in the page, relative to its width.
 _HEIGHT = 0.65
 
 
 class PromptReport(NamedTuple):
-    """A report of prompt-tuned runs: warnings by run, and where runs disagree; pairs of one base.
+    """A report of prompt-tuned runs: warnings by run and between runs, and pairs with one base.
 
     `groups` are the spreads of final validation losses by initialiser.
     """
@@ -46,7 +46,7 @@ class PromptReport(NamedTuple):
     spread_warnings: Sequence[str]
 
     def all_warnings(self) -> list[str]:
-        """Returns the warnings, a sentence each, with the run they are of."""
+        """Returns all warnings, one sentence each, with the names of their runs."""
         lines_of_runs = [
             f"{name}: {line}" for name, lines in self.warnings.items() for line in lines
         ]
@@ -54,14 +54,14 @@ class PromptReport(NamedTuple):
 
 
 def report_of(runs: Sequence[RunHealth]) -> PromptReport:
-    """Compares the runs, and finds what is off."""
+    """Compares the runs, and collects warnings."""
     warnings, compared = {run.name: run_warnings(run) for run in runs}, pairs(runs)
     between = spread_warnings(runs, compared)
     return PromptReport(runs, warnings, by_initializer(runs), compared, between)
 
 
 def all_tables(report: PromptReport) -> list[Table]:
-    """Returns a table for each prompt; of several runs, the runs, their spread and their pairs."""
+    """Returns a table for each prompt and, for several runs, tables of runs, spread and pairs."""
     tables = [vector_rows(run, prompt) for run in report.runs for prompt in run.prompts.values()]
     if len(report.runs) < 2:
         return tables
@@ -156,7 +156,7 @@ def _pieces_text(pieces: Sequence[VocabularyPiece]) -> str:
 
 
 def number(value: Any) -> str:
-    """Returns a number with three digits, a dash for none.
+    """Returns a number with three digits, or a dash if it is missing.
 
     >>> number(0.123456), number(1234.5)
     ('0.123', '1.23e+03')
@@ -169,9 +169,9 @@ def _format_loss(value: float) -> str:
 
 
 def prompt_panels(runs: Sequence[RunHealth]) -> list[CurvePanel]:
-    """Returns the panels of a report; what was not logged has none.
+    """Returns the panels of a report; quantities that were not logged have no panel.
 
-    They are the validation losses of several runs, and for each run its losses and, by vector,
+    They show the validation losses of several runs, and for each run its losses and, by vector,
     gradient norms and movement.
     """
     panels = []
@@ -192,7 +192,7 @@ def prompt_panels(runs: Sequence[RunHealth]) -> list[CurvePanel]:
 
 
 def by_vector(curve: Curve) -> dict[str, Curve]:
-    """Returns a curve for each vector; of many vectors the smallest, the median and the largest."""
+    """Returns a curve for each vector or, of many, the smallest, median and largest value."""
     steps, values = curve
     if not len(steps):
         return {}
@@ -238,7 +238,7 @@ def prompt_page(title: str, report: PromptReport) -> str:
 
 
 def draw_panel(panel: CurvePanel) -> dict[str, Any]:
-    """Returns a panel as SVG has it: points in [0, 1] x [0, 0.65], y downwards."""
+    """Returns a panel for SVG: points in [0, 1] x [0, 0.65], with y downwards."""
     scaled = {
         name: Curve(steps, np.log10(values) if panel.logarithmic else values)
         for name, (steps, values) in panel.curves.items()
@@ -278,7 +278,7 @@ def draw_panel(panel: CurvePanel) -> dict[str, Any]:
 
 
 def report_figures(report: PromptReport) -> dict[str, Any]:
-    """Returns all figures of a report as JSON has them."""
+    """Returns all figures of a report as a JSON object."""
     runs = []
     for run in report.runs:
         step, lowest = run.lowest_loss

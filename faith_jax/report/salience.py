@@ -1,13 +1,13 @@
 """Salience maps of examples, as text for a terminal and as a page; `figures` draws them as PNG.
 
 Contributions of the grounding's words stand at the side and attributions of the response's words on
-top, as in Chang 2024, figure 2. Words of the response with a low attribution are marked, and words
-of the grounding with a low contribution, which may not be covered.
+top, as in Chang 2024, figure 2. Marked are words of the response with a low attribution, and words
+of the grounding with a low contribution, which the response may not cover.
 
-Gradients may also flow to an invented word, from letters of others. A word of the response that
-stands neither in the grounding nor in the query is therefore marked too, whatever its attribution,
-and has a star; not so the framing words of a response ("Supporters say"), which no grounding has.
-The values and scores do not depend on it.
+Gradients may also flow to an invented word, from pieces of other words. So a word of the response
+that is neither in the grounding nor in the query is marked too, with a star, whatever its
+attribution, except for framing words ("Supporters say"), which no grounding has. This does not
+affect the values and scores.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ from faith_jax.statistics.texts.argument_coverage import FRAMING_WORDS
 from faith_jax.statistics.texts.salience_scores import Floats, PlacedWord, WordSalience
 from faith_jax.statistics.texts.text_metrics import words_in_none
 
-# Below this share of its gradients from one given word, a word is marked.
+# A word is marked if each word of the other text has a smaller share of its gradients.
 THRESHOLD = 0.1
 STAR = "*"  # behind a word that is not in the grounding
-# What a reader has to know of the scores.
+# Explains to readers how to compare the scores.
 COMPARE = (
     "Compare scores with those of other responses to this model only; framing words lower them."
 )
@@ -36,7 +36,7 @@ COMPARE = (
 class TextStretch(NamedTuple):
     """A stretch of a text, with the value of a content word, and whether it is marked.
 
-    `is_foreign`: it is a word that stands neither in the grounding nor in the query.
+    `is_foreign`: it is a word that is neither in the grounding nor in the query.
     """
 
     text: str
@@ -51,7 +51,7 @@ class TextStretch(NamedTuple):
 
 
 class ShownText(NamedTuple):
-    """A text in pieces, and what it is: "response", "pro 2", "grounding 1"."""
+    """A text in pieces, and its name: "response", "pro 2", "grounding 1"."""
 
     title: str
     pieces: tuple[TextStretch, ...]
@@ -62,12 +62,12 @@ class SaliencePicture:
     """An example's salience; it shows itself as text, and in a notebook as a heat map.
 
     Attributes:
-      query: the last utterance in front of the response; "" = none.
+      query: the last utterance before the response; "" = none.
       contributions: in [0, 1]: [argument words].
       attributions: in [0, 1]: [response words].
-      threshold: below which a word is marked.
-      foreign: which of the response's words stand neither in the grounding nor in the query, by
-        `words_in_none`, and are no `FRAMING_WORDS`: [response words].
+      threshold: words with a smaller value are marked.
+      foreign: which words of the response are neither in the grounding nor in the query, by
+        `words_in_none`, and are not `FRAMING_WORDS`: [response words].
     """
 
     title: str
@@ -86,7 +86,7 @@ class SaliencePicture:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Returns the page in a frame, so that its style is its own; for notebooks."""
+        """Returns the page in a frame, which keeps its style apart from a notebook's."""
         page = html.escape(salience_page(self.heading or self.title, [self]))
         height = 420 + 32 * len(self.salience.argument_words)
         return (
@@ -96,14 +96,14 @@ class SaliencePicture:
 
     @property
     def heading(self) -> str:
-        """The text above the picture: the example's name, where it has one, and its query."""
+        """The text above the picture: the example's name, if any, and its query."""
         query = f"query: {self.query}" if self.query else ""
         named = self.title if self.title != self.response.title or not query else ""
         return ", ".join(filter(None, (named, query)))
 
     @property
     def scores(self) -> dict[str, float]:
-        """Those of the scorers of these names: higher = more faithful; NaN without words."""
+        """The salience scores by scorer: higher = more faithful; NaN without words."""
         return {
             "salience_hallucination": self.salience.attribution_score(),
             "salience_coverage": self.salience.contribution_score(),
@@ -111,17 +111,17 @@ class SaliencePicture:
 
     @property
     def unsupported_words(self) -> tuple[str, ...]:
-        """The response's words with a low attribution, in order, but for framing words."""
+        """The response's words with a low attribution, in order, except for framing words."""
         return self._low_words(self.salience.response_words, self.attributions)
 
     @property
     def uncovered_words(self) -> tuple[str, ...]:
-        """The grounding's words with a low contribution, in order, but for framing words."""
+        """The grounding's words with a low contribution, in order, except for framing words."""
         return self._low_words(self.salience.argument_words, self.contributions)
 
     @property
     def foreign_words(self) -> tuple[str, ...]:
-        """The response's words that stand neither in the grounding nor in the query, in order."""
+        """The response's words that are neither in the grounding nor in the query, in order."""
         pairs = zip(self.salience.response_words, self.foreign, strict=True)
         return tuple(word.text for word, is_foreign in pairs if is_foreign)
 
@@ -131,7 +131,7 @@ class SaliencePicture:
 
 
 def is_low(word: PlacedWord, value: float, threshold: float) -> bool:
-    """Whether a word's value is below the threshold; framing words ("argue") come from no text."""
+    """Whether a word's value is below the threshold; never true of framing words ("argue")."""
     return bool(value < threshold) and word.text.lower() not in FRAMING_WORDS
 
 
@@ -140,7 +140,7 @@ def salience_picture(
 ) -> SaliencePicture:
     """Returns the picture of an example; words with a value below the threshold are marked.
 
-    So are, with a star, words of the response that its grounding and query lack.
+    Words of the response that are neither in the grounding nor in the query are marked with a star.
     """
     contributions, attributions = salience.contributions(), salience.attributions()
     arguments = []
@@ -177,7 +177,7 @@ def _cut_into_pieces(
     threshold: float,
     foreign: Sequence[bool] = (),
 ) -> Iterator[TextStretch]:
-    """Cuts a text into its words and what stands between them."""
+    """Cuts a text into its words and the stretches between them."""
     place = 0
     foreign = foreign or [False] * len(words)
     for word, value, is_foreign in zip(words, values, foreign, strict=True):
@@ -191,18 +191,18 @@ def _cut_into_pieces(
         yield TextStretch(text[place:], None, False)
 
 
-# As text: coloured in a terminal, with brackets around marked words elsewhere.
+# Pictures as text: coloured in a terminal, with brackets around marked words elsewhere.
 
 _LEGEND = "a darker ground = a larger share of the gradients; "
-# Grounds and inks of the 256-colour cube: light to full blue, with text that can be read on it.
+# Background and text colours of the 256-colour cube: light to full blue, with readable text.
 _STEPS = ((195, 16), (153, 16), (111, 16), (69, 231), (27, 231), (19, 231))
 
 
 def salience_text(picture: SaliencePicture, colour: bool) -> str:
     """Returns the texts with their words' values shown, and the scores.
 
-    Without ANSI colours, marked words stand in [brackets]. A star follows words of the response
-    that are not in the grounding.
+    Without ANSI colours, marked words are in [brackets]. A star follows words of the response that
+    are neither in the grounding nor in the query.
     """
     lines = [f"query: {printable(picture.query)}"] if picture.query else []
     for text_map in (*picture.arguments, picture.response):
@@ -230,7 +230,7 @@ def salience_text(picture: SaliencePicture, colour: bool) -> str:
 
 
 def _paint_piece(piece: TextStretch, colour: bool) -> str:
-    """Returns a word on a blue ground as dark as its value, or in red and underlined."""
+    """Returns a word on blue, darker for higher values; a marked word is red and underlined."""
     text = printable(piece.text) + STAR * piece.is_foreign
     if piece.value is None:
         return text
@@ -244,12 +244,12 @@ def _paint_piece(piece: TextStretch, colour: bool) -> str:
 
 
 def printable(text: str) -> str:
-    """Returns a text in one line without control characters, which could steer a terminal."""
+    """Returns a text on one line without control characters, which could steer a terminal."""
     return "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
 
 
 def salience_page(title: str, pictures: Sequence[SaliencePicture]) -> str:
-    """Returns one self-contained HTML page of some examples' maps."""
+    """Returns one self-contained HTML page of examples' salience maps."""
     sections = [salience_section(picture) for picture in pictures]
     return page_template("salience.html").render(title=title, pictures=sections)
 

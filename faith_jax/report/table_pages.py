@@ -1,4 +1,4 @@
-"""Tables as text, Markdown, LaTeX, CSV and HTML pages; `Table.records` is JSON's form."""
+"""Tables as text, Markdown, LaTeX, CSV and HTML pages; for JSON, see `Table.records`."""
 
 import csv
 import io
@@ -14,9 +14,9 @@ from faith_jax.core.files import write_json, write_text
 from faith_jax.core.table import DASH, MARK, Table, guard_formula, printable
 
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
-# A method's name, such as +Synth: without brackets or bars it calls nothing.
+# A method's name, such as +Synth: without brackets or bars it is a harmless formula.
 _SIGNED_NAME = re.compile(r"[+-] ?[\w .\u2212-]+")
-_TAG = re.compile(r"<(?=[A-Za-z/!?])")  # what a page would take for HTML
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")  # the start of an HTML tag
 _LATEX = str.maketrans(
     {
         **{character: rf"\{character}" for character in "%&_#${}"},
@@ -29,9 +29,9 @@ _LATEX = str.maketrans(
 def render_table(table: Table, form: str = "text") -> str:
     """Returns a table as "text", "markdown", "latex" or "csv".
 
-    Numbers are right-aligned; fractions have two digits, undefined values a dash. CSV is for
-    machines: the tidy form without title and notes, all digits, undefined values empty. LaTeX is a
-    float whose caption has the title and the notes; it needs booktabs.
+    Numbers are right-aligned, fractions have two digits, and undefined values are a dash. CSV is
+    for machines: it has the tidy form with all digits, without title and notes, and undefined
+    values are empty. LaTeX is a float with title and notes as caption; it needs booktabs.
     """
     if form == "csv":
         tidy = table.tidy or table
@@ -41,7 +41,7 @@ def render_table(table: Table, form: str = "text") -> str:
         return buffer.getvalue()
 
     def escape_cell(value: Any) -> Any:
-        """Returns a text without control characters, and in Markdown without bars or tags."""
+        """Returns a text without control characters, for Markdown also without bars and tags."""
         if not isinstance(value, str):
             return value
         text = printable(value)
@@ -65,7 +65,7 @@ def render_table(table: Table, form: str = "text") -> str:
         lines = (r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", tabular)
         return "\n".join([*lines, r"\end{table}", ""])
     if form == "markdown":
-        # A line that begins with the mark would be an item of a list.
+        # A line that starts with the mark would be a list item.
         notes = "".join("\n" + note.replace(MARK, f"\\{MARK}") + "\n" for note in table.notes)
         return f"**{table.title}**\n\n{text}\n{notes}"
     return f"{table.title}\n{text}\n" + "".join(f"{note}\n" for note in table.notes)
@@ -79,7 +79,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def cell_text(value: Any) -> str:
-    """Returns a value as a table shows it: fractions with two digits, a dash for none."""
+    """Returns a value as a table shows it: fractions with two digits, a dash if undefined."""
     if _is_undefined(value):
         return DASH
     if isinstance(value, str):
@@ -92,7 +92,7 @@ def _is_undefined(value: Any) -> bool:
 
 
 def join_tidy_tables(tables: Sequence[Table]) -> Table:
-    """Returns the tidy forms of tables, which have the same columns, as one table."""
+    """Returns the tidy forms of several tables, which share columns, as one table."""
     tidy = [table.tidy for table in tables if table.tidy]
     return Table("", tidy[0].columns, tuple(row for table in tidy for row in table.rows))
 
@@ -105,8 +105,8 @@ def write_tables(
 ) -> None:
     """Writes several tables as one .md, .tex, .csv (of their tidy forms) and .json.
 
-    The path has no ending. The report is the JSON file; its title and notes stand above the tables.
-    `captioned` are the same tables for LaTeX, where each stands alone.
+    `path` has no ending. `report` becomes the JSON file; its title and notes stand above the
+    tables. `captioned` are the same tables for LaTeX, where each stands alone.
     """
     listed = "".join(f"\n{note}\n" for note in report["notes"])
     markdown = "\n".join(render_table(table, "markdown") for table in tables)
@@ -125,7 +125,7 @@ def table_page(title: str, notes: Sequence[str], tables: Sequence[Table]) -> str
 
 
 def page_template(name: str) -> Any:
-    """Returns one of the page templates; they escape all text, and know `cell_text`."""
+    """Returns a page template that escapes all text and can call `cell_text`."""
     import jinja2
     import markupsafe
 
