@@ -67,7 +67,7 @@ _EXAMPLES = """examples:
 
 faith-jax COMMAND --help shows those of a command."""
 _AGAIN = ", then run this again."
-# Of the commands of papers, and of packages of users.
+# Group of entry points for the commands of papers and of users' packages.
 COMMAND_ENTRY_POINTS = "faith_jax.commands"
 
 
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # Only the command that runs is imported; where none is named, all are listed.
+    # Import only the command that runs; if none is named, list all.
     first = command_line[0] if command_line else ""
     commands: list[type] = [command for command in _COMMANDS if command_name(command) == first]
     names = [] if commands else entry_point_names(COMMAND_ENTRY_POINTS)
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in names:
         try:
             commands.append(load_named(name, COMMAND_ENTRY_POINTS, type, "command"))
-        except ConfigError as error:  # of a package that is broken: the others are listed
+        except ConfigError as error:  # a broken package; list the other commands
             if name == first:
                 show(f"{parser.prog}: {first_line(error)}", sys.stderr)
                 return 2
@@ -115,7 +115,7 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
 
 
 class LogFormat(logging.Formatter):
-    """The time and the message, with "warning: " in front of warnings."""
+    """Formats records as time and message, with "warning: " in front of warnings."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Returns the line of a record."""
@@ -126,7 +126,7 @@ class LogFormat(logging.Formatter):
 
 
 def _hint_at_argument(argument: str, called: CommandParser) -> str:
-    """Returns a sentence on what may be meant by an argument that a command does not have."""
+    """Returns a sentence on the likely meaning of an argument that a command does not have."""
     option, _, value = argument.partition("=")
     names = called.option_names()
     if not option.startswith("--"):
@@ -180,7 +180,7 @@ def _run_command_line(
     handler.setFormatter(LogFormat("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("faith_jax").setLevel(logging.INFO)
-    # Orbax and SeqIO warn of what is in order here (absent optional files, generous lengths).
+    # Orbax and SeqIO warn of things that are fine here (absent optional files, generous lengths).
     logging.getLogger("absl").setLevel(logging.ERROR)
     try:
         status = _run_reporting_errors(options, parser.prog)
@@ -200,7 +200,7 @@ def _end_processes(status: int) -> None:
 
 
 def _run_reporting_errors(options: argparse.Namespace, prog: str) -> int:
-    """Runs a command and shows what it returns; turns a user's mistake into one line."""
+    """Runs a command and shows its result; turns a user's mistake into one line."""
     command: Any = None
     try:
         with contextlib.ExitStack() as held:
@@ -237,15 +237,15 @@ def _run_reporting_errors(options: argparse.Namespace, prog: str) -> int:
 
 
 def _describe_kept(command: Any) -> str:
-    """Says what is kept of a command that was stopped; "" = nothing, or it cannot be looked at."""
+    """Returns a note on the kept work of a stopped command; "" if nothing is kept or known."""
     try:
         return str(getattr(command, "kept", ""))
-    except (Exception, KeyboardInterrupt):  # a storage that does not answer, a second Ctrl-C
+    except (Exception, KeyboardInterrupt):  # the storage does not answer, or a second Ctrl-C
         return ""
 
 
 def _describe_failure(error: Exception, command: Any) -> tuple[str, int]:
-    """Returns the message on an error, "" if it is a fault of ours, and the exit status."""
+    """Returns the message on an error, "" if it is our bug, and the exit status."""
     full_disk = storage_failure(error)
     kept = _describe_kept(command) if full_disk else ""
     if full_disk and (kept or isinstance(error, StorageError)):

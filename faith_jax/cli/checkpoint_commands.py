@@ -1,4 +1,4 @@
-"""The commands about checkpoints and their soft prompts."""
+"""The commands for checkpoints and their soft prompts."""
 
 import dataclasses
 from typing import ClassVar, Literal
@@ -13,7 +13,7 @@ class _Conversion:
 
     Attributes:
       source (SOURCE): a checkpoint of any known form
-      target (TARGET): the folder to write, or where it says so a file that ends in .npy
+      target (TARGET): the folder to write, or for some commands a file that ends in .npy
       overwrite: replace TARGET
     """
 
@@ -32,10 +32,10 @@ class ImportCheckpoint(_Conversion):
     base model.
 
     Attributes:
-      target (TARGET): the folder to write, which opens wherever a checkpoint does, such as in
+      target (TARGET): the folder to write, usable as a checkpoint, such as in
         INITIAL_CHECKPOINT_PATH: model.json, the parameters in params/, manifest.json
-      base (CHECKPOINT): the base model of an adapter, in any known form (default: what the adapter
-        names)
+      base (CHECKPOINT): the base model of an adapter, in any known form (default: the model that
+        the adapter names)
 
     Examples:
       %(prog)s checkpoints/hf_t5_v1_1_base checkpoints/t5_1_1_base
@@ -58,15 +58,15 @@ class ExportCheckpoint(_Conversion):
     SOURCE is a run's MODEL_DIR (its best step), MODEL_DIR/checkpoints/<step>, an imported
     checkpoint, a T5X checkpoint, or a Hugging Face folder.
 
-    TARGET, a folder: config.json, model.safetensors, generation_config.json and the files of the
-    tokenizer, as Transformers reads them. If SOURCE has a soft prompt, export its base model, and
-    the prompt by export-prompt.
+    A folder TARGET gets config.json, model.safetensors, generation_config.json and the files of the
+    tokenizer, as Transformers reads them. If SOURCE has a soft prompt, export its base model this
+    way, and the prompt by export-prompt.
 
-    TARGET that ends in .npy: the soft prompt alone, as export-prompt writes it.
+    If TARGET ends in .npy, it gets the soft prompt alone, as export-prompt writes it.
 
     Attributes:
-      prompt: which soft prompt, where SOURCE has both
-      dtype: round the parameters to it (default: as they are)
+      prompt: which soft prompt, if SOURCE has both
+      dtype: round the parameters to this dtype (default: keep theirs)
 
     Examples:
       %(prog)s runs/finetuned checkpoints/hf_finetuned
@@ -92,11 +92,11 @@ class ExportCheckpoint(_Conversion):
 
 @dataclasses.dataclass(frozen=True)
 class WriteManifest:
-    """Writes digests of a checkpoint's tensors and files, which reading it then verifies.
+    """Writes digests of a checkpoint's tensors and files, which are verified on reading.
 
     import-checkpoint, export-checkpoint and train write such a manifest.json themselves. Write one
     for a checkpoint that you have downloaded, before you copy it to other machines. A checkpoint
-    that has one is verified.
+    with a manifest.json is verified whenever it is read.
 
     Attributes:
       source (SOURCE): a Hugging Face folder, a T5X checkpoint, or a checkpoint of ours
@@ -118,18 +118,18 @@ class ExportPrompt(_Conversion):
     """Writes a soft prompt as a .npy file, or as a folder that Hugging Face's PEFT reads.
 
     SOURCE is a prompt-tuned MODEL_DIR (its best step), MODEL_DIR/checkpoints/<step>, or any other
-    checkpoint with a soft prompt. Its base model need not be there.
+    checkpoint with a soft prompt. Its base model need not be present.
 
-    TARGET that ends in .npy: float32 [PROMPT_LENGTH, embed]. Another run starts from it by
+    If TARGET ends in .npy, it gets float32 [PROMPT_LENGTH, embed]. Another run starts from it by
     prompts/from_npy.gin and PROMPT_FILE.
 
-    TARGET, a folder: adapter_config.json and adapter_model.safetensors, which
-    peft.PeftModel.from_pretrained puts on the base model in Transformers' form.
+    A folder TARGET gets adapter_config.json and adapter_model.safetensors, which
+    peft.PeftModel.from_pretrained adds to the base model in Transformers' form.
 
     Attributes:
-      prompt: which soft prompt, where SOURCE has both
-      base (NAME): what a folder calls the base model (default: its path, if that is a Hugging Face
-        folder)
+      prompt: which soft prompt, if SOURCE has both
+      base (NAME): the base model's name in a folder TARGET (default: its path, if that is a Hugging
+        Face folder)
 
     Examples:
       %(prog)s runs/npov prompt.npy
@@ -148,17 +148,17 @@ class ExportPrompt(_Conversion):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportPrompt(_Conversion):
-    """Makes a checkpoint of a soft prompt of PEFT's or of a .npy file.
+    """Makes a checkpoint of a soft prompt from PEFT or from a .npy file.
 
     SOURCE is a folder that PEFT's prompt tuning wrote, or a .npy file of floats [length, embed].
 
-    TARGET, a folder: model.json and params/ with the prompt alone, which names its base model and
-    is opened wherever a MODEL_DIR is. TARGET that ends in .npy (of PEFT's): the vectors, for
-    prompts/from_npy.gin.
+    A folder TARGET gets model.json, which names the base model, and params/ with the prompt alone;
+    it is usable wherever a MODEL_DIR is. If TARGET ends in .npy (only from PEFT), it gets the
+    vectors, for prompts/from_npy.gin.
 
     Attributes:
       prompt: where the prompt of a .npy file stands (default: in front of the input)
-      base (CHECKPOINT): the base model, in any known form (default: what PEFT's folder names)
+      base (CHECKPOINT): the base model, in any known form (default: as PEFT's folder names it)
 
     Examples:
       %(prog)s prompts/npov_peft runs/npov_peft --base=checkpoints/t5_base
@@ -179,9 +179,9 @@ class ImportPrompt(_Conversion):
 class PromptReport(PromptReportOptions):
     """Says how healthy prompt-tuned runs are, and how they compare.
 
-    It shows how far each vector moved from its start, its norm beside those of the vocabulary's
+    It shows how far each vector moved from its start, how its norm ranks among the vocabulary's
     embeddings, the nearest vocabulary pieces, gradient norms and losses over the training, and for
-    several runs the spread over seeds and starts. Warnings say what is off.
+    several runs the spread over seeds and starts. Warnings point out problems.
 
     RUN is a prompt-tuned MODEL_DIR (its best step) or MODEL_DIR/checkpoints/<step>.
 

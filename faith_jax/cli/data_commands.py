@@ -1,4 +1,4 @@
-"""The commands about data sets: tasks, prepare and describe."""
+"""The commands for data sets: tasks, prepare and describe."""
 
 import dataclasses
 import itertools
@@ -14,12 +14,12 @@ class Tasks:
     """Lists all tasks, or shows rows of one as a model sees them.
 
     Without TASK: all tasks with their splits and sizes, or the command that prepares their data.
-    With TASK: its first rows as a model sees them, with token counts and what would not fit, and
-    the lengths of the first hundred.
+    With TASK: its first rows as a model sees them, with token counts and the texts that would not
+    fit, and the lengths of the first hundred rows.
 
     Attributes:
       task (TASK): the name of a task
-      task_module (MODULE): that registers tasks of your own, my_tasks.py or my_package.tasks
+      task_module (MODULE): registers your own tasks, my_tasks.py or my_package.tasks
       split: the split to show (default: the task's last one)
       rows (N): rows to show
       inputs_length (TOKENS): tokens of inputs that fit; longer ones are cut
@@ -64,12 +64,12 @@ class Tasks:
 
 @dataclasses.dataclass(frozen=True)
 class _DataSet:
-    """Which data set.
+    """The choice of a data set.
 
     Attributes:
       dataset (DATASET): NAME or NAME/CONFIG
-      raw (FOLDER): where the raw files are
-      data_dir (FOLDER): where prepared data goes
+      raw (FOLDER): the folder of the raw files
+      data_dir (FOLDER): the folder for prepared data
     """
 
     dataset: str
@@ -80,12 +80,12 @@ class _DataSet:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prepare(_DataSet):
-    """Makes a data set ready for the tasks, from its source or from files of your own.
+    """Makes a data set ready for the tasks, from its source or from your own files.
 
     Attributes:
       skip_bad_rows: skip bad rows, count and list them
-      beam (OPTIONS): build in parallel with Apache Beam; its pipeline options, separated by commas
-        (without: all cores of this machine)
+      beam (OPTIONS): build in parallel with Apache Beam and these pipeline options, separated by
+        commas (without OPTIONS: on all cores of this machine)
       beam_parts (N): parts that each split is cut into (default: this machine's cores)
 
     Examples:
@@ -113,12 +113,12 @@ class Prepare(_DataSet):
 class Describe(_DataSet):
     """Prints the papers' statistics of a data set.
 
-    Counts, averages and extractiveness of whatever splits are at hand.
+    Prints counts, averages and extractiveness of all splits that are available.
 
     Attributes:
       plot (PNG): draw density over coverage
-      wow (FOLDER): Wizard of Wikipedia's .json files, by which edited turns of FaithDial's Seekers
-        are counted
+      wow (FOLDER): Wizard of Wikipedia's .json files, needed to count the edited turns of
+        FaithDial's Seekers
 
     Examples:
       %(prog)s faithdial/sample --plot=extractiveness.png

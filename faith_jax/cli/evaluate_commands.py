@@ -1,4 +1,4 @@
-"""The commands that look at responses and their scores, or decide about them.
+"""The commands that analyse responses and their scores, or decide about responses.
 
 They are evaluate, report, explain, calibrate, accept and annotate.
 """
@@ -21,9 +21,9 @@ from faith_jax.runs.options import (
 class Evaluate(EvaluateFiles):
     """Makes tables and pictures of scored files.
 
-    Reads what `score` wrote. Where rows have labels, compares scorers; where none has, shows how
-    systems compare on the same rows, and their worst answers. Files of one corpus are joined by the
-    ids of their rows. A verdict says which system or scorer is better, and how sure that is.
+    Reads files of `score`. With labels, compares scorers; without, shows how systems compare on the
+    same rows, and their worst answers. Files of one corpus are joined by row ids. A verdict says
+    which system or scorer is better, and how certain that is.
 
     Examples:
       %(prog)s old_system.jsonl new_system.jsonl
@@ -47,9 +47,9 @@ class Evaluate(EvaluateFiles):
 class Report(ReportOptions):
     """Makes an HTML page of scored files.
 
-    Tables with intervals, ROC curves, histograms, and the examples to sort, filter and read, in one
-    page that needs no network. With --salience-model, heat maps show where the words of the
-    responses come from, in the rows with the lowest score of the first scorer.
+    The page shows tables with intervals, ROC curves, histograms, and the examples to sort, filter
+    and read; it needs no network. With --salience-model, heat maps show where the words of the
+    responses come from, for the rows with the lowest scores of the first scorer.
 
     Examples:
       %(prog)s q2.jsonl qags_c.jsonl --output=report.html
@@ -71,8 +71,8 @@ class Explain(ExplainOptions):
     language model (Chang 2024, section 3.2): in the terminal, as a heat map, as a page.
 
     Words of the response with a low attribution are marked: no word of the grounding accounts for
-    them. So are words of the grounding with a low contribution, which went into no word of the
-    response, and with a star words of the response that stand neither in the grounding nor in the
+    them. Words of the grounding with a low contribution are marked, too: they went into no word of
+    the response. A star marks words of the response that are neither in the grounding nor in the
     query.
 
     Examples:
@@ -100,11 +100,11 @@ class Explain(ExplainOptions):
 
 
 class Calibrate(CalibrateOptions):
-    r"""Finds from which score on responses can be accepted, with a guarantee, by labelled scores.
+    r"""Finds thresholds for accepting responses, with a guarantee, from labelled scores.
 
-    Reads what `score` wrote, with labels (1 = faithful), and writes a calibration: of each corpus,
-    and of all together, a threshold from which on responses are accepted and one up to which they
-    are rejected, so that few of them are wrong, and a map from scores to the probability that a
+    Reads files of `score` with labels (1 = faithful), and writes a calibration: for each corpus,
+    and for all together, a threshold from which on responses are accepted and one up to which they
+    are rejected, so that few decisions are wrong, and a map from scores to the probability that a
     response is faithful. `accept` applies it to new rows.
 
     Examples:
@@ -124,8 +124,8 @@ class Calibrate(CalibrateOptions):
 class Accept(AcceptOptions):
     r"""Accepts or rejects responses by a calibration, or abstains, with the reason.
 
-    Reads what `score` wrote of new responses and writes the rows with a decision. Warns where their
-    scores do not look like those of the calibration, for which alone the guarantee holds.
+    Reads files of `score` with new responses, and writes the rows with a decision. Warns if their
+    scores do not look like the scores of the calibration, for which alone the guarantee holds.
 
     Examples:
       %(prog)s new.jsonl --calibration=calibration.json --corpus=labelled --output=decided.jsonl
@@ -141,7 +141,7 @@ class Accept(AcceptOptions):
 class Write(WriteSheets):
     r"""Writes a sheet to fill in.
 
-    It has the query, the numbered arguments and the response, and empty columns for marks.
+    The sheet has the query, the numbered arguments, the response, and empty columns for marks.
 
     Examples:
       %(prog)s --input=runs/responses/predictions.jsonl --output=sheet.csv
@@ -199,8 +199,9 @@ class Agreement(AgreementOptions):
 class Ratings(RatingOptions):
     r"""Makes a paper's table of responses judged by people.
 
-    Reads sheets of write --questions: shares and means by system with intervals, the published
-    figures below, and the paper's coefficient of agreement (Krippendorff's alpha or Fleiss' kappa).
+    Reads sheets of write --questions. Prints shares and means by system with intervals, the
+    published figures below, and the paper's coefficient of agreement (Krippendorff's alpha or
+    Fleiss' kappa).
 
     Examples:
       %(prog)s judged_*.csv --questions=faithdial \
@@ -219,10 +220,10 @@ class Ratings(RatingOptions):
 class Annotate:
     """Makes and reads sheets on which people mark errors in responses.
 
-    Errors in generated responses, marked by people (Chang 2024, section 4.1): writes a sheet to
-    fill in, reads it back as labels, and measures how far annotators agree. Systems are judged by
-    the questions of Dziri 2022 and Nandwani 2023 (ratings). docs/annotation.md says what may stand
-    in a sheet, and has instructions for annotators.
+    Lets people mark errors in generated responses (Chang 2024, section 4.1): writes a sheet to fill
+    in, reads it back as labels, and measures how far annotators agree. `ratings` judges systems by
+    the questions of Dziri 2022 and Nandwani 2023. docs/annotation.md describes the cells of a
+    sheet, and has instructions for annotators.
 
     Examples:
       %(prog)s write --input=runs/responses/predictions.jsonl --output=sheet.csv

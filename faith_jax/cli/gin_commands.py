@@ -23,8 +23,8 @@ class _GinFiles:
       gin_file (FILE): a gin file (repeatable; later ones override); looked up in the working
         folder, the search paths and faith_jax's own gin_configs
       gin_search_paths (FOLDERS): folders of gin files, separated by commas
-      gin_allow (MODULE): a further module whose functions gin files can name (repeatable); they can
-        name those of faith_jax, seqio, t5x, optax, flax and jax. A gin file is code
+      gin_allow (MODULE): a further module whose functions gin files can name (repeatable), besides
+        faith_jax, seqio, t5x, optax, flax and jax. A gin file is code
       bindings (--gin.NAME=VALUE): set a macro or a parameter; VALUE is a Python literal, or else a
         string
     """
@@ -57,7 +57,7 @@ class _GinRun(_GinFiles, OneOfSeveral):
     tfds_data_dir: str | None = None
 
     def prepare(self, needs_tensorflow: bool = True) -> None:
-        """Reads the gin files, and joins the other processes of the run, where there are any."""
+        """Reads the gin files, and joins the other processes of the run, if there are any."""
         if needs_tensorflow:
             quiet_tensorflow()
         from faith_jax.gin_files import config as gin_config
@@ -88,9 +88,9 @@ class _WithDryRun(_GinRun):
     """A run that can say what it would read.
 
     Attributes:
-      dry_run: only say what the run would read: rows and epochs of each kind, what is cut, the
-        first examples; nothing is trained or generated, and a JSON file of it is written beside the
-        output folder
+      dry_run: only report the data that the run would read: rows and epochs of each kind, texts
+        that are cut, the first examples. Nothing is trained or generated, and the report is also
+        written as JSON beside the output folder
     """
 
     dry_run: bool = False
@@ -146,11 +146,11 @@ class Eval(_GinRun):
 class Infer(_WithDryRun):
     r"""Generates a response for each row of a task or a file.
 
-    Prints the first three responses and the folder of all.
+    Prints the first three responses, and the folder that holds all.
 
     Attributes:
-      restart: discard what a stopped run with other settings has made
-      join: respond to nothing; make the output of what other processes have made
+      restart: discard the work of a stopped run with other settings
+      join: generate nothing; make the output from the responses of other processes
 
     Examples:
       %(prog)s --gin_file=runs/infer.gin --gin.CHECKPOINT_PATH=runs/quickstart/prompt \
@@ -166,7 +166,7 @@ class Infer(_WithDryRun):
     kept: ClassVar = "responses so far are kept; the same command resumes there."
 
     def run(self) -> list[str]:
-        # Responses to a file need no TensorFlow. INPUT_FILE may also be in a file that is given.
+        # Responses to a file need no TensorFlow. A given gin file may also set INPUT_FILE.
         reads_file = "runs/infer_file.gin" in self.gin_file or any(
             binding.startswith("INPUT_FILE=") for binding in self.bindings
         )
@@ -184,12 +184,12 @@ class Infer(_WithDryRun):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan(PlanOptions, _GinFiles):
-    r"""Plans a recipe for TPUs or GPUs that are not here: does it fit, how fast is it?
+    r"""Plans a recipe for TPUs or GPUs that need not be present: does it fit, how fast is it?
 
     Compiles the run `train` (with its evaluations) or `infer` of gin files for the topology,
     without its hardware, data or checkpoint, and prints for each device: memory, operations, bytes
     moved, collectives, and the shortest time of a step (docs/plan.md). TPUs need the extra
-    tpu-plan. What does not fit is answered with settings that would.
+    tpu-plan. If the recipe does not fit, suggests settings that do.
 
     Examples:
       %(prog)s --topology=v4:4x4x4 --gin_file=models/t5_1_1_xxl.gin \

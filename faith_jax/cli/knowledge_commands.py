@@ -1,4 +1,4 @@
-"""The commands about knowledge bases: index, embed and evidence."""
+"""The commands for knowledge bases: index, embed, evidence and check."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -10,20 +10,20 @@ from faith_jax.runs.options import CheckOptions, EvidenceOptions
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """Makes a knowledge base of Wikipedia, in which evidence is found.
+    """Makes a knowledge base of Wikipedia or other articles, to find evidence in.
 
-    WIKIPEDIA is a MediaWiki XML dump (.xml, .bz2 or .gz), KILT's JSON lines, JSON lines or a
-    table with title and text (aliases and url, where they are known), a folder of such files, a
-    folder of a TFDS data set, or sample, the embedded encyclopedia. FOLDER gets one SQLite file of
-    the articles, their names and a BM25 index. A run that was stopped resumes when the same command
-    is given again.
+    WIKIPEDIA is a MediaWiki XML dump (.xml, .bz2 or .gz), KILT's JSON lines, JSON lines or a table
+    with title and text (optionally aliases and url), a folder of such files, a folder of a TFDS
+    data set, or sample, the embedded encyclopedia. FOLDER gets one SQLite file with the articles,
+    their names and a BM25 index. A run that was stopped resumes when the same command is given
+    again.
 
     Attributes:
-      wikipedia (WIKIPEDIA): what the articles are read from
-      folder (FOLDER): of the knowledge base
-      paragraphs (N): kept of an article, from its beginning; 0 keeps all
-      processes (N): that parse the wikitext of a dump (default: one a core)
-      restart: discard what a stopped run with this folder kept
+      wikipedia (WIKIPEDIA): the source of the articles
+      folder (FOLDER): the folder to write the knowledge base to
+      paragraphs (N): how many paragraphs to keep from the beginning of an article; 0 keeps all
+      processes (N): how many processes parse the wikitext of a dump (default: one per core)
+      restart: discard the work of a stopped run with this folder
 
     Examples:
       %(prog)s enwiki-latest-pages-articles.xml.bz2 knowledge/enwiki
@@ -51,19 +51,19 @@ class Index:
 class Embed:
     r"""Makes the vectors of a knowledge base's passages, for dense retrieval.
 
-    MODEL is an encoder, such as DPR's of passages or a BERT that was trained by
-    dialfact_dense_finetune.gin. A run that was stopped resumes. With --faiss, FOLDER gets an index
-    for approximate search too, and may exist: then the index alone is made.
+    MODEL is an encoder, such as DPR's passage encoder or a BERT trained by
+    dialfact_dense_finetune.gin. A run that was stopped resumes. With --faiss, FOLDER also gets an
+    index for approximate search; if FOLDER has vectors already, only the index is made.
 
     Attributes:
-      knowledge_base (KNOWLEDGE_BASE): of faith-jax index; or sample, that of the embedded
+      knowledge_base (KNOWLEDGE_BASE): a folder that faith-jax index made; or sample, the embedded
         encyclopedia
-      folder (FOLDER): of the vectors
+      folder (FOLDER): the folder to write the vectors to
       model (MODEL): the encoder of passages
-      vocabulary (FILE): its tokenizer, where it carries none
+      vocabulary (FILE): the model's tokenizer, if its folder has none
       faiss (FACTORY): the index, as faiss names it, such as HNSW32 or IVF4096,PQ64; needs the extra
         faiss
-      restart: discard what a stopped run with this folder kept
+      restart: discard the work of a stopped run with this folder
 
     Examples:
       %(prog)s knowledge/enwiki knowledge/enwiki_dpr --model=checkpoints/dpr-ctx_encoder
@@ -93,12 +93,12 @@ class Embed:
 
 
 class Evidence(EvidenceOptions):
-    r"""Finds evidence for claims in a knowledge base, and says how much of the known is found.
+    r"""Finds evidence for claims in a knowledge base, and measures the recall of gold evidence.
 
     Retrieves documents for each claim by the names in it, by BM25 or by vectors, ranks their
     sentences (Gupta 2022, section 5.2), and writes them as DialFact's retrieved evidence, which the
-    tasks dialfact_verify_retrieved read. Prints recall where claims have gold evidence. A run that
-    was stopped resumes.
+    tasks dialfact_verify_retrieved read. Prints recall if claims have gold evidence. A run that was
+    stopped resumes.
 
     Examples:
       %(prog)s sample sample --output=evidence.jsonl
@@ -117,11 +117,11 @@ class Evidence(EvidenceOptions):
 
 
 class Check(CheckOptions):
-    r"""Checks the claims of responses: can it be verified, what is the evidence, is it supported.
+    r"""Checks the claims of responses: whether they are verifiable and supported by evidence.
 
     Each sentence of a response is a claim. Its evidence is found in a knowledge base, and a
     verifier says whether the evidence SUPPORTS or REFUTES it or is NOT ENOUGH INFO (Gupta 2022). A
-    claim that no sentence has words of is NOT VERIFIABLE. A run that was stopped resumes.
+    claim that shares no words with any sentence is NOT VERIFIABLE. A run that was stopped resumes.
 
     Examples:
       %(prog)s --claim="The accordion has bellows and keys." --history="What instrument is that?"

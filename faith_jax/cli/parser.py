@@ -1,9 +1,9 @@
 """Commands from dataclasses: the fields are the options, the docstring is the help.
 
 A class is named like its command, unless it has a `name`: `ImportCheckpoint` is import-checkpoint.
-The first line of its docstring stands in the list of commands, "Attributes:" says what each option
-is for, and "Examples:" stands last in the help. Of a field, the name (with dashes, unless the class
-has `underscores`), type and default are those of the option, which is required without a default:
+The first line of its docstring appears in the list of commands, "Attributes:" describes each
+option, and "Examples:" comes last in the help. A field's name (with dashes, unless the class has
+`underscores`), type and default become the option's; without a default, the option is required:
 
     bool                  a flag
     tuple[str, ...]       may be given several times
@@ -11,13 +11,13 @@ has `underscores`), type and default are those of the option, which is required 
     Literal["a", "b"]     choices
     X | None              None if not given
     str | bool            True if given without a value
-    Annotated[T, read]    what `read` makes of the text; it raises a ValueError with a message
+    Annotated[T, read]    the result of `read(text)`, which may raise a ValueError with a message
     Annotated[T, Meta]    a number in a range; see `faith_jax.core.settings`
 
-Fields that are not `KW_ONLY` are arguments without a name. What stands for a value in the help is
-in parentheses: "output (FOLDER): all that is made", or an option's own name, such as
-"(--gin.NAME=VALUE)". Options that a class inherits from one with a `group` stand under this title.
-A class with `opens_checkpoints` has the option --no-verify too.
+Fields that are not `KW_ONLY` are positional arguments. The placeholder for a value in the help is
+in parentheses, as in "output (FOLDER): all that is made"; so is an option's own name, such as
+"(--gin.NAME=VALUE)". Options inherited from a class with a `group` are listed under this title. A
+class with `opens_checkpoints` also has the option --no-verify.
 """
 
 import argparse
@@ -41,9 +41,9 @@ def add_commands(
 ) -> None:
     """Adds the commands of classes.
 
-    A class that has `parts` is a command of several, which may be a function of the arguments
-    behind it; others have a method `run`, which returns the exit status, or what is printed: a
-    text, or lines. One that resumes has `kept` too: what is kept of a run that was stopped, and how
+    A class with `parts` is a command with subcommands; `parts` may be a function of the arguments
+    after it. Other classes have a method `run` that returns the exit status, or a text or lines to
+    print. A command that can resume also has `kept`, which says what a stopped run has kept and how
     to resume it.
     """
     for cls in classes:
@@ -64,9 +64,9 @@ def add_commands(
         parser.set_defaults(make=functools.partial(_make_command, cls))
         fields = {field.name: field for field in dataclasses.fields(cls)}
         declared = {base: vars(base).get("__annotations__", ()) for base in reversed(cls.__mro__)}
-        # A field that several classes declare is the last one's.
+        # A field that several classes declare belongs to the last one.
         owners = {name: base for base, names in declared.items() for name in names}
-        help_texts = dict[str, tuple[str, str]]()  # by field; what the last class says counts
+        help_texts = dict[str, tuple[str, str]]()  # by field; the last class wins
         for base in reversed(cls.__mro__):
             text = base.__doc__ or ""
             listed = inspect.cleandoc(text).partition("Attributes:\n")[2].partition("\n\n")[0]
@@ -98,8 +98,8 @@ def _add_option(
 ) -> None:
     """Adds a field's option to a group or parser.
 
-    `value` stands for the value in the help, to which a default that says something is added;
-    `between` for what is between the words of the name, whose other spelling is understood too.
+    `value` is the placeholder for the value in the help. A meaningful default is added to
+    `help_text`. `between` joins the words of the name ("-" or "_"); the other spelling works, too.
     """
     kinds, origin = typing.get_args(field.type), typing.get_origin(field.type)
     is_required = field.default is field.default_factory is dataclasses.MISSING
@@ -125,7 +125,7 @@ def _add_option(
         settings["type"] = functools.partial(_parse_option_value, kinds[0] if kinds else field.type)
     if not field.kw_only:
         settings |= {"nargs": "+"} if is_list else {} if is_required else {"nargs": "?"}
-        settings["default"] = None  # as if it were absent: argparse reads a text as it reads words
+        settings["default"] = None  # not the field's default: argparse would parse a text
         group.add_argument(field.name, **settings)
         return
     if is_list:
@@ -172,13 +172,13 @@ def _make_command(cls: type[Any], options: argparse.Namespace) -> Any:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, with the nearest name where one is unknown."""
+    """A parser whose errors are one line, which suggests the nearest name for an unknown one."""
 
     def __init__(self, **settings: Any):
         super().__init__(**settings, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Raises the line as a ConfigError."""
+        """Raises the message as a ConfigError."""
         if match := _INVALID.fullmatch(message):
             argument, choice, listed = match.groups()
             choices = [quoted.strip("'") for quoted in listed.split(", ")]
@@ -187,7 +187,7 @@ class CommandParser(argparse.ArgumentParser):
         raise ConfigError(f"{self.prog}: {message.rstrip('.')}; see {self.prog} --help.")
 
     def find_called_parser(self, options: argparse.Namespace) -> "CommandParser":
-        """Returns the parser of the command, and of its part, that was called."""
+        """Returns the parser of the command or subcommand that was called."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 part: Any = action.choices.get(getattr(options, action.dest, ""))
@@ -195,5 +195,5 @@ class CommandParser(argparse.ArgumentParser):
         return self
 
     def option_names(self) -> list[str]:
-        """Returns the options that a command has, as --name."""
+        """Returns the names of a command's options, as --name."""
         return [action.option_strings[-1] for action in self._actions if action.option_strings]

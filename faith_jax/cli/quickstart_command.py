@@ -1,6 +1,6 @@
 """The command `quickstart`: the main job on the embedded sample, step by step, in one process.
 
-Its steps are command lines of the other commands, so each is what the user can run alone.
+Its steps are command lines of the other commands, so the user can run each of them alone.
 """
 
 import contextlib
@@ -38,11 +38,11 @@ class Quickstart:
 
     Scores eight answers, some of them wrong; prompt-tunes the embedded model mini; lets it respond
     to queries with PMI-Decode; scores the responses, and shows where their words come from. Each
-    step prints the commands that do the same alone. A run that was stopped goes on behind its last
+    step prints the commands that do the same alone. A run that was stopped resumes after its last
     finished step when the same command is given again.
 
     Attributes:
-      output (OUTPUT): a new folder, or that of the run to go on with
+      output (OUTPUT): a new folder, or the folder of a run to resume
       steps (N): of training
 
     Examples:
@@ -72,7 +72,7 @@ class Quickstart:
                         f"OUTPUT: {folder} holds a quickstart with --steps={former}; give the "
                         "same, or name a new folder."
                     )
-                # How many steps a former run has finished whose outputs are all there.
+                # Count the steps that a former run has finished and whose outputs still exist.
                 for step in _STEPS[: note["finished"]]:
                     if not all((folder / name).exists() for name in step.outputs):
                         break
@@ -103,11 +103,11 @@ class _Step(NamedTuple):
 
     title: str  # says what it does
     reason: str  # says why
-    outputs: dict[str, str]  # the files and folders that it makes, with what they are
-    commands: tuple[str, ...]  # {output} is the folder, {steps} those of training
+    outputs: dict[str, str]  # names of the files and folders that it makes, with descriptions
+    commands: tuple[str, ...]  # {output} is the folder, {steps} the training steps
     # Writes the input of the commands into the folder.
     prepare: Callable[[pathlib.Path], None] = lambda folder: None
-    # Returns a line on the outcome; "" = the commands say it.
+    # Returns a line on the outcome; "" if the commands print it themselves.
     outcome: Callable[[pathlib.Path, int], str] = lambda folder, steps: ""
 
     def run(self, folder: pathlib.Path, steps: int) -> int:
@@ -132,7 +132,7 @@ class _Step(NamedTuple):
 
 @contextlib.contextmanager
 def _logging_to(path: pathlib.Path) -> Iterator[None]:
-    """Within, all that is logged goes to a file; warnings and progress are shown too."""
+    """Sends the log to a file inside the context; warnings and progress are shown, too."""
     from faith_jax.cli import LogFormat
 
     def is_shown(record: logging.LogRecord) -> bool:
@@ -231,7 +231,7 @@ _STEPS = (
         "Heat maps: where do the words of the responses come from?",
         "The words of the arguments are at the side, those of the response below.",
         {
-            # As `explain` names them.
+            # The file names that `explain` uses.
             "salience.png" if number == 1 else f"salience-{number}.png": f"heat map {number}"
             for number in range(1, _QUERIES + 1)
         },

@@ -1,4 +1,4 @@
-"""The commands that score, and those of judges: score, scorers, certify and export-scorer."""
+"""The commands for scoring and for judges: score, scorers, certify and export-scorer."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -20,14 +20,14 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
 
     Attributes:
       scorers (NAMES): separated by commas; see the command scorers (default: groundedness).
-        NAME=SCORER gives one a name of its own, so that it may score several times with different
-        options. FILE.toml is a judge by a card of your own, called FILE
-      scorer_option (SCORER.NAME=VALUE): an option of a scorer; VALUE is a Python literal, or a
-        text, which in prompts may hold \n (a line break), \t and \\ (repeatable)
-      scorer_module (MODULE): of scorers of your own, my_scorers.py or my_package.scorers
+        NAME=SCORER names a scorer NAME, so that it can be used several times with different
+        options. FILE.toml is a judge by your own card, called FILE
+      scorer_option (SCORER.NAME=VALUE): an option of a scorer; VALUE is a Python literal or a text,
+        which in prompts may hold \n (a line break), \t and \\ (repeatable)
+      scorer_module (MODULE): defines your own scorers, my_scorers.py or my_package.scorers
         (repeatable)
       skip_bad_rows: skip bad rows, count and list them
-      dry_run: say what the scorers would see and how much of it they would cut, and stop
+      dry_run: show what the scorers would see and how much they would cut, and stop
 
     Examples:
       %(prog)s --input=answers.csv --output=scores.jsonl
@@ -79,7 +79,7 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
         from faith_jax.core.rows import BadRows
         from faith_jax.runs.scores import score
 
-        digests = {}  # of the code of scorers and cards of the user's own
+        digests = {}  # of the code of the user's own scorers and cards
         for place in self.scorer_module:
             from faith_jax.scoring.user_scorers import load_scorer_module
 
@@ -103,11 +103,11 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
 class Scorers:
     r"""Lists the scorers with what they measure, their range and their source; and the judges.
 
-    `score` takes their names, and options of them. Those that need a model have the option `model`.
-    Judges are published models, each with its licence.
+    `score` takes their names and options. Scorers that need a model have the option `model`. Judges
+    are published models, each with its licence.
 
     Attributes:
-      scorer_module (MODULE): of scorers of your own, my_scorers.py or my_package.scorers
+      scorer_module (MODULE): defines your own scorers, my_scorers.py or my_package.scorers
         (repeatable)
 
     Examples:
@@ -154,10 +154,11 @@ class Scorers:
 class Certify(CertifyOptions):
     r"""Checks that a judge's folder scores as certified on this machine.
 
-    Scores 200 pairs of our own sentences. Compares the scores in float32 with references: those
-    that the authors' code gives a tiny random model, or yours, by the authors' code with the
-    published model; and the scores in another dtype with those in float32. Checks the family of the
-    model and the ids of the tokens that the card names. Exits with status 1 if anything differs.
+    Scores 200 pairs of our own sentences. Compares the scores in float32 with references: scores of
+    the authors' code with a tiny random model, or your references from the authors' code with the
+    published model. Compares scores in another dtype with scores in float32. Checks the family of
+    the model and the ids of the tokens that the card names. Exits with status 1 if anything
+    differs.
 
     Examples:
       %(prog)s minicheck_flan_t5_large
@@ -181,8 +182,8 @@ class ExportScorer(ExportScorerOptions):
     r"""Writes a judge as a folder that scores without faith_jax.
 
     The folder holds the model as StableHLO for CPUs, GPUs and TPUs, its parameters, its tokenizer
-    and score.py, which needs jax, numpy, safetensors, and tokenizers or sentencepiece; and nltk
-    where the judge reads sentences.
+    and score.py, which needs jax, numpy, safetensors, and tokenizers or sentencepiece; and nltk if
+    the judge reads sentences.
 
     Examples:
       %(prog)s minicheck_flan_t5_large checkpoints/minicheck_flan_t5_large exported/minicheck

@@ -1,4 +1,4 @@
-"""Common parts of the commands: how they stop, and the cache of compiled programs."""
+"""Common parts of the commands: output, signals, and the cache of compiled programs."""
 
 import _thread
 import contextlib
@@ -19,13 +19,13 @@ from faith_jax.core.settings import Positive
 from faith_jax.core.table import printable
 
 _LONGEST_LINE = 1000  # characters; bad files have names and columns of any length
-_MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
+_MOST_COMPILED = 4 * 1024**3  # bytes; the most recently used programs are kept
 
 
 def first_line(error: BaseException) -> str:
     """Returns an error's message without the lines of the call stack that gin adds.
 
-    Of a very long one the middle is left out: it begins with the place and ends with the remedy.
+    A very long message loses its middle, since it begins with the place and ends with the remedy.
     """
     lines = str(error).strip().splitlines()
     line = printable(lines[0]) if lines else type(error).__name__
@@ -35,30 +35,31 @@ def first_line(error: BaseException) -> str:
 
 
 def show(text: object, file: IO[str] | None = None) -> None:
-    """Prints a line, or several; what a terminal would obey is shown as escapes.
+    """Prints one or several lines, with control characters shown as escapes.
 
-    All that commands print comes through here: names of files, claims and columns are the user's.
+    All output of commands goes through here, since names of files, claims and columns come from
+    users.
     """
     print(printable(str(text).removesuffix("\n"), "\n\t"), file=file)
 
 
 class TerminatedError(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM); like a Ctrl-C, it unwinds what is going on."""
+    """Raised when the process is asked to end (SIGTERM); like a Ctrl-C, it unwinds the stack."""
 
 
 @contextlib.contextmanager
 def raising_signals(program: str) -> Iterator[None]:
-    """Within, a Ctrl-C raises KeyboardInterrupt, and a SIGTERM TerminatedError.
+    """Makes a Ctrl-C raise KeyboardInterrupt, and a SIGTERM TerminatedError, inside the context.
 
-    While a module is imported, they end the process at once, as a kill does.
+    While a module is being imported, both end the process at once, as a kill does.
     """
 
     def raise_or_exit(number: int, frame: types.FrameType | None) -> None:
         terminated = number == signal.SIGTERM
         while frame and not frame.f_code.co_filename.startswith("<frozen importlib"):
             frame = frame.f_back
-        if frame:  # a module is imported there
-            # Extensions of JAX turn an exception there into an ImportError, or abort.
+        if frame:  # a module is being imported
+            # JAX's extension modules would turn an exception into an ImportError, or abort.
             kind = "terminated" if terminated else "interrupted"
             os.write(2, f"{program}: {kind}; run the same command again.\n".encode())
             os._exit(128 + number)
@@ -68,18 +69,18 @@ def raising_signals(program: str) -> Iterator[None]:
         error = dropped.exc_value
         if not isinstance(error, KeyboardInterrupt):
             return former_hook(dropped)
-        # Python drops what is raised in finalizers and in callbacks of its garbage collector, of
-        # which JAX has one. Another thread sends the signal once more, when these have ended. Not
-        # one of `threading`, whose locks may be held where the garbage collector came in.
+        # Python drops exceptions raised in finalizers and in garbage collector callbacks, of which
+        # JAX has one. Another thread sends the signal again once these have ended. It is not a
+        # `threading` thread, because the interrupted code may hold `threading`'s locks.
         number = signal.SIGTERM if isinstance(error, TerminatedError) else signal.SIGINT
         _thread.start_new_thread(_send_signal_later, (number,))
 
     former_hook, former_handlers = sys.unraisablehook, dict[int, Any]()
-    # Only the main thread may say what happens to signals.
+    # Only the main thread may set signal handlers.
     if threading.current_thread() is threading.main_thread():
         for stopping in (signal.SIGINT, signal.SIGTERM):
-            # Whoever started this process may want it to ignore a signal, as shells do in the
-            # background.
+            # Keep ignoring a signal if the parent process asked for it, as shells do for background
+            # jobs.
             if signal.getsignal(stopping) != signal.SIG_IGN:
                 former_handlers[stopping] = signal.signal(stopping, raise_or_exit)
     sys.unraisablehook = repeat_dropped_signal
@@ -98,15 +99,15 @@ def _send_signal_later(number: int) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneOfSeveral:
-    """A process that may be one of several of a run.
+    """A process that may be one of several in a run.
 
     Attributes:
-      coordinator_address (HOST:PORT): of the first of several processes
-      process_count (N): processes of this run
-      process_index (I): 0 … N-1, this one's
+      coordinator_address (HOST:PORT): address of the first process, if there are several
+      process_count (N): number of processes of this run
+      process_index (I): index of this process, 0 … N-1
       multiprocess: join the processes of the cluster that has started this one: Cloud TPU, Slurm
         or Open MPI; JAX finds them without the three options above
-      process_timeout (SECONDS): how long processes wait for each other before this is an error
+      process_timeout (SECONDS): how long processes wait for each other before they fail
     """
 
     group: ClassVar = "processes"
@@ -115,11 +116,11 @@ class OneOfSeveral:
     process_index: int | None = None
     multiprocess: bool = False
     process_timeout: Positive = 3600
-    # Whether a SIGTERM is agreed on by all processes, instead of ending the one that has got it.
+    # Whether processes agree to stop together on a SIGTERM, instead of only the one that gets it.
     stops_together: ClassVar = False
 
     def join_processes(self) -> None:
-        """Joins the other processes of the run, where there are any."""
+        """Joins the other processes of the run, if there are any."""
         address = (self.coordinator_address, self.process_count, self.process_index)
         if self.multiprocess or any(part is not None for part in address):
             from faith_jax.core.processes import limit_waits
@@ -130,12 +131,12 @@ class OneOfSeveral:
 
 
 def keep_compiled_programs() -> None:
-    """Makes JAX keep compiled programs in a folder of the user's, for all commands.
+    """Makes JAX keep compiled programs in a cache folder of the user, for all commands.
 
-    Programs for a CPU have the instructions of this one, so each kind of CPU has its own folder.
-    Where JAX is imported already, nothing changes. JAX_COMPILATION_CACHE_DIR names another folder,
-    and an empty value keeps nothing; that folder has no bound of ours, because JAX bounds only what
-    it has kept with one: at a program without its time of use it writes no more.
+    Each kind of CPU has its own folder, because programs use the instructions of their CPU. If JAX
+    is imported already, nothing changes. JAX_COMPILATION_CACHE_DIR names another folder; an empty
+    value keeps nothing. We set no size limit for such a folder: JAX stops writing to a limited
+    cache if it holds a program without a time of use, as caches made without a limit do.
     """
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

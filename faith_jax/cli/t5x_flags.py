@@ -1,4 +1,4 @@
-"""T5X's flags, and those that its flag parser (absl) adds, as the options of `t5x` here."""
+"""Translates T5X's flags, and flags of its parser (absl), to the options of our `t5x`."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ _RENAMED = {
     "--initialization_timeout": "--process_timeout",
 }
 _LOG = "the log goes to standard error, with all that it says"
-# Flags without an effect here, and why.
+# Flags that have no effect here, with the reason.
 _EXPLAINED = {
     "--logtostderr": _LOG,
     "--alsologtostderr": _LOG,
@@ -28,7 +28,7 @@ _WITHOUT_VALUE = {"--logtostderr", "--alsologtostderr", "--showprefixforinfo"}
 
 
 def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns arguments with the names of options here, and lines that explain what is left out.
+    """Returns arguments with our option names, and lines that explain the flags left out.
 
     >>> translate_flags(["train", "--gin_bindings=BATCH_SIZE = 4", "--v=1"])[0]
     ['train', '--gin.BATCH_SIZE = 4']
@@ -38,7 +38,7 @@ def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     rest = iter(arguments)
     for argument in rest:
         flag, equals, value = argument.partition("=")
-        # As absl takes it: with one dash too, and with `no` in front of what has no value.
+        # Like absl, accept a single dash, and `no` in front of flags without a value.
         name = f"--{flag.lstrip('-')}" if flag.startswith("-") else flag
         if (positive := f"--{name.removeprefix('--no')}") in _WITHOUT_VALUE:
             name = positive

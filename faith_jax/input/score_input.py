@@ -35,15 +35,16 @@ class ScoreInput(Columns):
     Attributes:
       input (FILE): .jsonl, .json, .csv, .tsv, .parquet or .arrow, also packed (.gz, .bz2, .zst), or
         a folder of parts (repeatable)
-      input_format: of FILE (default: as its name ends)
-      separator (TEXT): between the cells of CSV and TSV, such as ';' or '\t' (default: found out)
-      encoding (NAME): of a text file, such as cp1252 or utf-16 (default: found out)
-      task (NAME): a SeqIO task, in its place; NAME@SPLIT for another split (repeatable)
-      task_module (MODULE): that registers tasks of your own, my_tasks.py or my_package.tasks
-      tfds (NAME): or a data set: NAME[/CONFIG], or the folder of one, likewise (repeatable)
-      split: of tasks or data sets; of a data set also a slice, as test[:10]
+      input_format: the format of FILE (default: by its ending)
+      separator (TEXT): between the cells of CSV and TSV, such as ';' or '\t' (default: detected)
+      encoding (NAME): of a text file, such as cp1252 or utf-16 (default: detected)
+      task (NAME): a SeqIO task instead of files; NAME@SPLIT for another split (repeatable)
+      task_module (MODULE): registers your own tasks, my_tasks.py or my_package.tasks
+      tfds (NAME): a TFDS data set instead of files: NAME[/CONFIG] or its folder; NAME@SPLIT for
+        another split (repeatable)
+      split: of tasks or data sets; of a data set also a slice, such as test[:10]
       corpus (NAME): of rows that name none (default: the name of the file, task or data set)
-      system (NAME): that made the responses
+      system (NAME): the system that made the responses
     """
 
     group: ClassVar = "input"

@@ -80,7 +80,7 @@ def lines_of(scorers: Sequence[str]) -> dict[str, Line]:
 
 
 def roc_panel(corpus: Corpus) -> RocPanel:
-    """Returns the curves of the scorers with the largest areas, except if all scores are equal."""
+    """Returns the curves of the scorers with the largest areas; constant scores have no curve."""
     from sklearn.metrics import roc_curve  # takes a second to import
 
     part = corpus.part(corpus.usable())

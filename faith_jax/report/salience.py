@@ -24,7 +24,7 @@ from faith_jax.statistics.texts.argument_coverage import FRAMING_WORDS
 from faith_jax.statistics.texts.salience_scores import Floats, PlacedWord, WordSalience
 from faith_jax.statistics.texts.text_metrics import words_in_none
 
-# A word is marked if each word of the other text has a smaller share of its gradients.
+# A word is marked if its largest share of gradients in the map is below this.
 THRESHOLD = 0.1
 STAR = "*"  # behind a word that is not in the grounding
 # Explains to readers how to compare the scores.
