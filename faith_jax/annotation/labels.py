@@ -119,8 +119,7 @@ def label_row(
 
     `label`, `has_hallucination`, `has_coverage_error`, `hallucinated_spans` and `added_argument`
     are about the errors of the slice `part`. In the ambiguous slice, a partial error counts as its
-    own kind; repetition and confusion of perspectives, which the paper assigns to neither kind,
-    count as both.
+    kind; repetition and confusion of perspectives, of neither kind in the paper, count as both.
     """
     example, answers, grounding = label.example, label.answers, label.example.grounding
     (hallucination, coverage), either = FULL_ERRORS, False

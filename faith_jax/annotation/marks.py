@@ -1,9 +1,8 @@
 """Marks of annotators: the cells of filled sheets, checked as they are read.
 
 The full errors are a hallucination (the response states an argument that was not given) and a
-coverage error (it leaves out a given argument). The ambiguous errors are partial hallucination,
-partial coverage error, repetition of an argument, and confusion of perspectives (Chang 2024,
-section 3).
+coverage error (it leaves out a given argument). The ambiguous errors are partial errors of both
+kinds, repetition of an argument, and confusion of perspectives (Chang 2024, section 3).
 
 Spans are words copied from the response, or their offsets; arguments are named by their labels.
 JSON lines hold them as lists. In a CSV cell, a line break or a bar separates spans, and a line

@@ -40,8 +40,8 @@ class RatingFigure(msgspec.Struct, frozen=True):
 
     Attributes:
       question: the name of the question.
-      answer: counts as 1, and other answers or a question that was not asked as 0; "" = the answers
-        are numbers, and count only if the question was asked.
+      answer: counts as 1; another answer, or none, counts as 0. "" = answers are numbers; no answer
+        does not count.
       unit: the share that is shown as 1, named "one" in forms.json; 0.01 shows per cent.
       digits: after the decimal point.
     """

@@ -199,9 +199,8 @@ class Agreement(AgreementOptions):
 class Ratings(RatingOptions):
     r"""Makes a paper's table of responses judged by people.
 
-    Reads sheets of write --questions. Prints shares and means by system with intervals, the
-    published figures below, and the paper's coefficient of agreement (Krippendorff's alpha or
-    Fleiss' kappa).
+    Reads sheets of write --questions. Prints shares and means by system with intervals, published
+    figures below, and the paper's coefficient of agreement (Krippendorff's alpha, Fleiss' kappa).
 
     Examples:
       %(prog)s judged_*.csv --questions=faithdial \

@@ -154,11 +154,10 @@ class Scorers:
 class Certify(CertifyOptions):
     r"""Checks that a judge's folder scores as certified on this machine.
 
-    Scores 200 pairs of our own sentences. Compares the scores in float32 with references: scores of
-    the authors' code with a tiny random model, or your references from the authors' code with the
-    published model. Compares scores in another dtype with scores in float32. Checks the family of
-    the model and the ids of the tokens that the card names. Exits with status 1 if anything
-    differs.
+    Scores 200 pairs of our own sentences. Compares float32 scores with references: scores of the
+    authors' code with a tiny random model, or your references from the authors' code with the
+    published model. Compares scores in another dtype with float32 scores. Checks the family of the
+    model and the ids of the tokens that the card names. Exits with status 1 if anything differs.
 
     Examples:
       %(prog)s minicheck_flan_t5_large

@@ -37,14 +37,13 @@ def first_line(error: BaseException) -> str:
 def show(text: object, file: IO[str] | None = None) -> None:
     """Prints one or several lines, with control characters shown as escapes.
 
-    All output of commands goes through here, since names of files, claims and columns come from
-    users.
+    All output of commands goes through here: it may contain names and texts from users' files.
     """
     print(printable(str(text).removesuffix("\n"), "\n\t"), file=file)
 
 
 class TerminatedError(KeyboardInterrupt):
-    """Raised when the process is asked to end (SIGTERM); like a Ctrl-C, it unwinds the stack."""
+    """A request to end the process (SIGTERM); like a Ctrl-C, it unwinds the stack."""
 
 
 @contextlib.contextmanager

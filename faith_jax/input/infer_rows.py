@@ -85,8 +85,7 @@ def _postprocess_text(
 ) -> str:
     """Returns the text that the task's postprocessor makes of a text, called as SeqIO calls it.
 
-    Of a mapping, as our tasks return for targets, it is "response". If the result is not a text,
-    returns the given text.
+    Of a mapping, as our tasks return for targets, takes "response"; `text` replaces a non-text.
     """
     response = postprocessor(task)(text, example=example, is_target=is_target)
     if isinstance(response, Mapping):

@@ -113,9 +113,8 @@ def memory_report(
 
     Returns:
       `arguments` (by kind, and `padding` to the hardware's tiles), `outputs` (without outputs that
-      reuse the memory of arguments), `temporaries`, `program`, `total`, `is_whole` (False if
-      `total` is of the arguments alone), `available`, `free` and `free_share` (below 0 if the
-      program does not fit).
+      reuse the memory of arguments), `temporaries`, `program`, `total`, `is_whole` (False = `total`
+      is of arguments alone), `available`, `free` and `free_share` (below 0 if it does not fit).
     """
     parts: Report = dict(arguments)
     report: Report = {"arguments": parts}
@@ -188,7 +187,7 @@ def work_report(work: Work, topology: Topology, mesh: Any) -> Report:
     Returns:
       `operations` (FLOPs), `bytes_moved`, `collectives` (a list: `kind`, `axes` such as "model" or
       "data+model", `count`, `bytes`, `sent_bytes`, `bytes_per_second` of the links, None = not
-      known) and, if the chip's speed is known, `roofline` (`compute_seconds`, `memory_seconds`,
+      known) and, for a known chip, `roofline` (`compute_seconds`, `memory_seconds`,
       `network_seconds`, `seconds`, `bottleneck`).
     """
     report: Report = {

@@ -142,8 +142,7 @@ def sweep(
 def recommend(planner: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
     """Returns the fastest trial that leaves enough memory, or else the one that leaves the most.
 
-    None if nothing fits. A training is planned again with its evaluations, which may need more
-    memory than a step.
+    None = nothing fits. Plans training again with evaluations, which may need more than a step.
     """
     fitting = [trial for trial in tried if trial.plan["fits"]]
     fitting.sort(key=lambda trial: trial.free_share, reverse=True)

@@ -145,8 +145,7 @@ def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> li
 def _plain_label(text: str) -> str:
     """Returns a text that Matplotlib shows literally, also in a legend.
 
-    Matplotlib reads dollar signs as mathematics, and leaves names that begin with "_" out of
-    legends.
+    Matplotlib reads dollar signs as mathematics, and hides names that begin with "_" in legends.
     """
     return (" " * text.startswith("_") + printable(text)).replace("$", r"\$")
 

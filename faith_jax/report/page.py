@@ -45,8 +45,7 @@ from faith_jax.statistics.scored_corpora import Corpus
 # Curves with more points are thinned: no screen shows them.
 _CURVE_POINTS = 200
 _BLOCK = 500  # rows per file
-# Columns of numbers, with array type codes: the row's corpus, label (-1 = unknown), the group of
-# rows with a like response, and its input.
+# Array types of columns: a row's corpus, label (-1 = unknown), group of like responses, and input.
 _COLUMNS = {"corpus": "H", "label": "b", "alike": "I", "input": "I"}
 # Largest JSON of examples within a page, so that the page can be mailed.
 MOST_BYTES = 4_000_000

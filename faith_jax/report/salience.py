@@ -26,7 +26,7 @@ from faith_jax.statistics.texts.text_metrics import words_in_none
 
 # A word is marked if its largest share of gradients in the map is below this.
 THRESHOLD = 0.1
-STAR = "*"  # behind a word that is not in the grounding
+STAR = "*"  # follows a word that is in neither the grounding nor the query
 # Explains to readers how to compare the scores.
 COMPARE = (
     "Compare scores with those of other responses to this model only; framing words lower them."
