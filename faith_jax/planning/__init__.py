@@ -1,1 +1,1 @@
-"""The job `plan`: what a recipe needs on hardware that is not here."""
+"""The job `plan`: what a recipe needs on hardware that you do not have."""
