@@ -21,7 +21,7 @@ def test_tasks_use_the_embedded_vocabulary_but_within_a_run(tmp_path):
         assert not fails
         return vocabularies.default_vocabulary().vocab_size
 
-    assert list(inspect.signature(run).parameters) == ["given", "fails"]
+    assert list(inspect.signature(run).parameters) == ["vocabulary", "fails"]
     with vocabularies.tasks_use(own_vocabulary):
         assert run(vocabularies.load_vocabulary(extra_ids=0)) == 4096
         with pytest.raises(AssertionError):

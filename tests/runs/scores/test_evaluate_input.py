@@ -68,7 +68,7 @@ def test_files_of_other_texts_are_not_joined(capsys, tmp_path):
     status, _, error = evaluate(capsys, tmp_path / "a.jsonl", tmp_path / "b.jsonl")
     assert status == 2
     assert "have different responses of 'answers', row '1'; compare systems with" in error
-    assert "give each a corpus of its own (score --corpus=NAME" in error
+    assert "a corpus each (score --corpus=NAME" in error
     text = (tmp_path / "b.jsonl").read_text()
     changed = text.replace('"b ', '"a ').replace("Tea.", "Milk.")
     (tmp_path / "b.jsonl").write_text(changed)
