@@ -295,7 +295,8 @@ class _SystemRows:
         if not any(query for *_, query, _ in rows):
             columns = (*columns[:3], columns[4])
             rows = [(*row[:3], row[4]) for row in rows]
-        note = f" ([words] score less than {cut:.2g}, half of the median)" if has_marks else ""
+        marks = f" ([words] score less than {cut:.2g}, half of the median score)"
+        note = marks if has_marks else ""
         return Table(f"Lowest {self._scorer}{note}", columns, tuple(rows), tidy=tidy)
 
 

@@ -244,8 +244,8 @@ def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:
     if max(map(len, ids.values()), default=0) == 1:
         name = next(iter(ids))
         raise InputError(
-            f"{name}: the only row is {ids[name][0]!r}, of which there is nothing to compare; give "
-            "at least two rows, better twenty or more."
+            f"{name}: has only the row {ids[name][0]!r}; an evaluation needs at least two rows, "
+            "better twenty or more."
         )
 
 

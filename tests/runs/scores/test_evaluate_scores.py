@@ -420,7 +420,7 @@ def test_the_worst_answer_has_the_most_marks(capsys, tmp_path):
         row["words"] = {"token_f1": [[0, 3, first, None], [4, 8, second, None]]}
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     _, lines, _ = evaluate(capsys, path, "--worst=3")
-    title = lines.index("Lowest token_f1 ([words] score less than 0.33, half of the median)")
+    title = lines.index("Lowest token_f1 ([words] score less than 0.33, half of the median score)")
     assert [cells_of(line)[-1] for line in lines[title + 3 :]] == [
         "[Ten cats]. 0",
         "[Ten] cats. 1",
@@ -616,7 +616,7 @@ def test_what_there_is_nothing_to_compare_of(capsys, tmp_path):
     for files in (single, single[:1]):
         status, lines, error = evaluate(capsys, *files)
         assert (status, lines) == (2, [])
-        assert "the only row is 'q0', of which there is nothing to compare" in error
+        assert "has only the row 'q0'; an evaluation needs at least two rows" in error
     labelled = write(tmp_path / "one.jsonl", [0.5], [1])
     assert "the only row is '0'" in evaluate(capsys, labelled)[2]
 
