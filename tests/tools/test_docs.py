@@ -143,7 +143,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
         name = "" if page.stem == "index" else page.stem
         assert (tmp_path / name / "index.html").is_file()
     interface = (tmp_path / "api" / "index.html").read_text(encoding="utf-8")
-    assert "Returns the log-probability of each target token" in interface
+    assert "Returns the log-probability of each target" in interface
 
 
 # Perhaps as a task of Slurm or in a container.

@@ -618,7 +618,7 @@ def test_what_there_is_nothing_to_compare_of(capsys, tmp_path):
         assert (status, lines) == (2, [])
         assert "has only the row 'q0'; an evaluation needs at least two rows" in error
     labelled = write(tmp_path / "one.jsonl", [0.5], [1])
-    assert "the only row is '0'" in evaluate(capsys, labelled)[2]
+    assert "has only the row '0'" in evaluate(capsys, labelled)[2]
 
 
 def test_undefined_scores_count_as_what_the_user_says(capsys, tmp_path):
