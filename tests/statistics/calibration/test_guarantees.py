@@ -109,7 +109,7 @@ def test_one_row_of_each_cluster_keeps_the_promise_and_all_rows_break_it():
         by_row.append(most_lenient(scores, is_wrong, seed))
     # Scores spread by 0.01, which hardly changes what is accepted.
     assert failures(by_cluster, step=step) <= MOST_FAILURES
-    assert failures(by_row, step=step) > 2 * MOST_FAILURES
+    assert failures(by_row, step=step) > 1.5 * MOST_FAILURES
 
 
 def test_accepting_and_rejecting_both_keep_their_promise():
