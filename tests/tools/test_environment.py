@@ -74,7 +74,8 @@ def prepare(tmp_path):
         return subprocess.run(
             [bash, "-c", code],
             cwd=tmp_path,
-            env=os.environ | {"PATH": str(folder), "FAITH_JAX_PYTHON": chosen},
+            env=os.environ
+            | {"PATH": str(folder), "FAITH_JAX_PYTHON": chosen, "PYTHONDONTWRITEBYTECODE": ""},
             capture_output=True,
             text=True,
             check=False,
@@ -85,7 +86,8 @@ def prepare(tmp_path):
 
 def installs(tmp_path):
     file = tmp_path / ".venv" / "bin" / "installs"
-    return re.findall(r"constraints-(\S+)\.txt --editable \S*?(\[\w+\])?$", file.read_text(), re.M)
+    command = r"constraints-(\S+)\.txt --no-compile --editable \S*?(\[\w+\])?$"
+    return re.findall(command, file.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize(
