@@ -38,23 +38,20 @@ from faith_jax.runs import preflight, setup
 from faith_jax.runs.evaluate import DecodedEvaluation, dataset_loss
 from faith_jax.runs.model_dir import (
     Starts,
-    check_former_run,
     describe_run,
-    log_changes,
     own_folder,
-    pin_start,
     read_or_write_prompt_starts,
 )
+from faith_jax.runs.resuming import check_former_run, find_saved_state, log_changes, pin_start
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import has_texts, tokenizer_of, with_own_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints, check_folder
 from faith_jax.training.metrics import (
+    DECODED,
     FAILED,
     MOVED,
     MetricsWriter,
-    is_measured,
-    losses_until,
     no_longer_falls,
     prompt_movement,
     trained_prompts,
@@ -65,7 +62,6 @@ from faith_jax.training.trainer import Periods, Trainer, fit, merge_params, spli
 
 logger = logging.getLogger("faith_jax")
 
-_DECODED = "_decoded"  # ends the part of decoded metrics in metrics.jsonl
 _ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
 
 
@@ -208,7 +204,13 @@ def train(
 
     # Nothing is written until all settings are checked, or if nothing is left to train.
     changed = check_former_run(folder, model.config, base, has_frozen, tokenizer)
-    saved = _find_saved_state(folder, evaluation, optimization.total_steps)
+    saved = find_saved_state(
+        folder,
+        optimization.total_steps,
+        None if evaluation.dataset is None else str(evaluation.dataset.split),
+        evaluation.patience,
+        None if evaluation.decoding is None else evaluation.decodes_after,
+    )
     if saved.is_last and not (dry_run or saved.is_unmeasured):
         ending = f"TRAIN_STEPS is {optimization.total_steps:,}"
         if saved.has_converged:
@@ -388,45 +390,6 @@ def _check_datasets(
     return tokenizer
 
 
-@dataclasses.dataclass(frozen=True)
-class _SavedState:
-    """The state that a stopped run has left in MODEL_DIR, and the step at which training ends.
-
-    Attributes:
-      step: of the newest checkpoint; None = there is no checkpoint.
-      end: the last step.
-      losses: on the validation data, up to `step`; empty without PATIENCE.
-      has_converged: whether the losses no longer fall.
-      is_unmeasured: whether decoded metrics are due at `step` but missing, because the run was
-        killed, or a metric failed, after the state was saved.
-    """
-
-    step: int | None
-    end: int
-    losses: list[float]
-    has_converged: bool
-    is_unmeasured: bool
-
-    @property
-    def is_last(self) -> bool:
-        """Whether nothing is left to train."""
-        return self.step is not None and self.step >= self.end
-
-
-def _find_saved_state(
-    folder: pathlib.Path, evaluation: Evaluation, total_steps: int
-) -> _SavedState:
-    step, dataset = newest_step(folder), evaluation.dataset
-    if step is None or dataset is None:
-        return _SavedState(step, total_steps, [], False, False)
-    losses = losses_until(folder, step, str(dataset.split)) if evaluation.patience else []
-    has_converged = no_longer_falls(losses, evaluation.patience)
-    end = step if has_converged else total_steps
-    is_due = evaluation.decoding is not None and evaluation.decodes_after(step, end)
-    is_unmeasured = is_due and not is_measured(folder, step, f"{dataset.split}{_DECODED}")
-    return _SavedState(step, end, losses, has_converged, is_unmeasured)
-
-
 def _read_global_batches(rows: SplitRows, partitioner: Partitioner, start: int) -> Iterator[Batch]:
     """Yields global batches on the mesh, starting with the batch of step `start`."""
     size = rows.config.batch_size
@@ -508,7 +471,7 @@ class _Watcher:
             self.failure = MetricError(f"Step {step}, whose state is saved: {error}.", metrics)
         metric_list = "  ".join(f"{name} {text_of(value)}" for name, value in metrics.items())
         logger.info("step %d  %s decoded  %s", step, split, metric_list)
-        self._write_metrics(step, f"{split}{_DECODED}", metrics)
+        self._write_metrics(step, f"{split}{DECODED}", metrics)
 
     def _write_metrics(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:
         self.writer.write(step, part, metrics)

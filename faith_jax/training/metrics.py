@@ -18,6 +18,7 @@ from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.types import Array, PyTree
 
 METRICS = "metrics.jsonl"
+DECODED = "_decoded"  # ends the part of metrics of decoded responses in metrics.jsonl
 FAILED = "failed"  # key in a line of metrics.jsonl: which metrics of a user's task failed, and why
 GRADIENT_NORMS, MOVEMENTS, MOVED = "_gradient_norms", "_movements", "_moved"
 
