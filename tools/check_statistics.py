@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from faith_jax.core.table import Table
 from faith_jax.report.table_pages import render_table
 from faith_jax.statistics.auc import area_components
-from faith_jax.statistics.estimates import Estimate
+from faith_jax.statistics.intervals import Estimate
 from faith_jax.statistics.measures import mean_measure
 
 Floats = NDArray[np.float64]

@@ -710,7 +710,7 @@ STATISTICS = _of(
     ),
     (
         "detection-unit-left-out",
-        "faith_jax/statistics/estimates.py",
+        "faith_jax/statistics/intervals.py",
         "np.concatenate([total[None], total - sums])",
         "np.concatenate([total[None], sums])",
         "tests/statistics/test_detection.py",
@@ -773,10 +773,10 @@ STATISTICS = _of(
     ),
     (
         "jackknife-units",
-        "estimates.py",
+        "intervals.py",
         "(units - 1) / units * float(np.sum((figures - value) ** 2))",
         "float(np.sum((figures - value) ** 2)) / units",
-        "tests/statistics/test_estimates.py",
+        "tests/statistics/test_intervals.py",
     ),
     (
         "difference-of-other-rows",

@@ -168,3 +168,9 @@ def embedding_scale(config: TransformerConfig) -> float:
     the prompt, Transformers' before PEFT prepends its vectors.
     """
     return math.sqrt(config.emb_dim) if config.scale_embeddings else 1.0
+
+
+def supports_prompt(name: str, config: TransformerConfig) -> bool:
+    """Whether PEFT supports a prompt of this name in this model."""
+    is_before_decoder = name == "decoder_prompt" and not config.is_decoder_only
+    return not (is_before_decoder or config.is_encoder_only or config.knowledge_attention)

@@ -77,16 +77,17 @@ class ExportCheckpoint(_Conversion):
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
     def run(self) -> str:
-        from faith_jax.runs import convert
+        from faith_jax.runs.convert import export_checkpoint
+        from faith_jax.runs.soft_prompt_files import export_prompt
 
         if self.target.endswith(".npy"):
             if self.dtype is not None:
                 raise ConfigError("--dtype: a prompt's .npy is float32; leave --dtype out.")
-            convert.export_prompt(self.source, self.target, self.overwrite, self.prompt)
+            export_prompt(self.source, self.target, self.overwrite, self.prompt)
         elif self.prompt is not None:
             raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
         else:
-            convert.export_checkpoint(self.source, self.target, self.overwrite, self.dtype)
+            export_checkpoint(self.source, self.target, self.overwrite, self.dtype)
         return self.target
 
 
@@ -140,7 +141,7 @@ class ExportPrompt(_Conversion):
     base: str = ""
 
     def run(self) -> str:
-        from faith_jax.runs.convert import export_prompt
+        from faith_jax.runs.soft_prompt_files import export_prompt
 
         export_prompt(self.source, self.target, self.overwrite, self.prompt, self.base)
         return self.target
@@ -170,7 +171,7 @@ class ImportPrompt(_Conversion):
     base: str = ""
 
     def run(self) -> str:
-        from faith_jax.runs.convert import import_prompt
+        from faith_jax.runs.soft_prompt_files import import_prompt
 
         import_prompt(self.source, self.target, self.base, self.overwrite, self.prompt)
         return self.target

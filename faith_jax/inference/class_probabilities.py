@@ -1,7 +1,8 @@
 """Class probabilities of many rows of any length, with dropout or without.
 
 The classes are the outputs of an encoder's classification head, on texts or on their tokens, or
-label texts that a language model writes. A label text's score is the sum or the mean of its tokens'
+label texts that a language model writes, such as the YES and NO of
+`scoring.npov_error_classifier`. A label text's score is the sum or the mean of its tokens'
 log-probabilities; the softmax over the labels gives probabilities. An input is read once for all
 labels.
 

@@ -4,8 +4,8 @@ Reference: Lester 2021; Chang 2024, appendix B (5 vectors, initialised with a ra
 5,000 most frequent vocabulary embeddings).
 
 Training saves the prompt in the item `params` of MODEL_DIR/checkpoints/<step>/
-(`faith_jax.training.checkpoints`); `faith_jax.runs.convert.export_prompt` writes only the prompt,
-as a .npy file, float32 [length, embed], or as a PEFT folder.
+(`faith_jax.training.checkpoints`); `faith_jax.runs.soft_prompt_files.export_prompt` writes only the
+prompt, as a .npy file, float32 [length, embed], or as a PEFT folder.
 """
 
 import functools

@@ -27,9 +27,9 @@ from faith_jax.report.prompts import (
     report_of,
 )
 from faith_jax.report.table_pages import render_table
-from faith_jax.runs.convert import read_prompts
 from faith_jax.runs.model_dir import RunLog, read_prompt_starts
 from faith_jax.runs.options import PromptReportOptions
+from faith_jax.runs.soft_prompt_files import read_prompts
 from faith_jax.statistics import prompt_health
 from faith_jax.statistics.prompt_health import PromptHealth, RunHealth, VocabularyPiece
 from faith_jax.tokenizers.carried import carried_vocabulary

@@ -1,7 +1,7 @@
 """The area under the ROC curve (AUC): how well scores separate faithful responses from others.
 
 `area_components` gives an AUC with DeLong's standard error, for intervals and tests in the tables
-of scorers. The interval is `Estimate.interval(bounds=(0, 1))` of `statistics.estimates`: Wilson's,
+of scorers. The interval is `Estimate.interval(bounds=(0, 1))` of `statistics.intervals`: Wilson's,
 with Student's t, at the number of rows that this error corresponds to. `auc_of_weights` is for
 `statistics.bootstrap`, which resamples rows with everything that belongs to them, such as words.
 
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.statistics.bootstrap import cluster_numbers
-from faith_jax.statistics.estimates import Estimate, unit_sums
+from faith_jax.statistics.intervals import Estimate, unit_sums
 
 
 def check_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:

@@ -16,7 +16,7 @@ from faith_jax.core.errors import ConfigError, join_in_sentence, pluralize
 from faith_jax.core.table import MARK, MINUS, Table, difference_text, figure_text, plain
 from faith_jax.statistics.auc import area_components
 from faith_jax.statistics.bootstrap import Interval
-from faith_jax.statistics.estimates import (
+from faith_jax.statistics.intervals import (
     NO_INTERVAL,
     Estimate,
     corrected_text,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.statistics.estimates import Estimate, jackknife_sums, unit_sums
+from faith_jax.statistics.intervals import Estimate, jackknife_sums, unit_sums
 
 Floats = NDArray[np.float64]
 Span = tuple[int, int]  # start and end (exclusive), in characters

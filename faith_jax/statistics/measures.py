@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.core.errors import pluralize
 from faith_jax.core.table import DASH, MARK, difference_text, figure_text
 from faith_jax.statistics.bootstrap import Interval, cluster_numbers
-from faith_jax.statistics.estimates import (
+from faith_jax.statistics.intervals import (
     Estimate,
     corrected_text,
     jackknife_sums,

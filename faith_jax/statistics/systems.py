@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, join_in_sentence, pluralize
 from faith_jax.core.table import MARK, MINUS, Table
-from faith_jax.statistics.estimates import method_note, name_with_p_value
+from faith_jax.statistics.intervals import method_note, name_with_p_value
 from faith_jax.statistics.measures import (
     EMPTY,
     UNDEFINED,

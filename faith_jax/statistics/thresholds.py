@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.statistics.estimates import Estimate, jackknife_sums, unit_sums
+from faith_jax.statistics.intervals import Estimate, jackknife_sums, unit_sums
 
 _FOLDS = 10  # or one for each unit, if these are fewer
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from faith_jax.core.errors import InputError, pluralize
 from faith_jax.statistics.bootstrap import cluster_numbers
-from faith_jax.statistics.estimates import ENOUGH_UNITS, Estimate, smallest_exchange
+from faith_jax.statistics.intervals import ENOUGH_UNITS, Estimate, smallest_exchange
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import SIGNIFICANT
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from faith_jax.statistics import detection, estimates
+from faith_jax.statistics import detection, intervals
 
 LABELS = np.array([1, 1, 1, 0, 0, 1, 0, 0, 1, 0])
 CALLS = np.array([1, 0, 1, 0, 1, 1, 0, 0, 1, 1], bool)
@@ -78,7 +78,7 @@ def test_a_class_of_three_rows_is_not_known_for_certain():
     assert difference.differing == 4
     # If calls are constant in both classes, only exchanges of the three rows matter.
     difference = detection.balanced_accuracy_difference(labels, labels == 1, always, np.arange(43))
-    assert (difference.p_value(), difference.interval()) == (1 / 4, estimates.NO_INTERVAL)
+    assert (difference.p_value(), difference.interval()) == (1 / 4, intervals.NO_INTERVAL)
 
 
 @pytest.mark.parametrize(("faithful", "unfaithful"), [(200, 3), (60, 60)])

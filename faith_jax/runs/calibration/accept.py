@@ -29,7 +29,7 @@ from faith_jax.runs.calibration.stored import (
 )
 from faith_jax.statistics.calibration.drift import compare_scores, compare_shares, detectable_share
 from faith_jax.statistics.calibration.guarantees import one_row_of_each
-from faith_jax.statistics.estimates import p_value_text
+from faith_jax.statistics.intervals import p_value_text
 from faith_jax.statistics.scored_corpora import Corpus, pool_corpora
 from faith_jax.statistics.units import units_of
 

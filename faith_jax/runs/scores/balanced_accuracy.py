@@ -28,7 +28,7 @@ from faith_jax.statistics.detection import (
     balanced_accuracy_difference,
     best_balanced_threshold,
 )
-from faith_jax.statistics.estimates import (
+from faith_jax.statistics.intervals import (
     ENOUGH_UNITS,
     Estimate,
     corrected_text,

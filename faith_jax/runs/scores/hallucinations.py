@@ -37,7 +37,7 @@ from faith_jax.statistics.detection import (
     merge_spans,
     shared_characters,
 )
-from faith_jax.statistics.estimates import method_note
+from faith_jax.statistics.intervals import method_note
 from faith_jax.statistics.scored_corpora import OVERALL, Corpus, Kept
 from faith_jax.statistics.units import units_of
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from faith_jax.statistics.estimates import (
+from faith_jax.statistics.intervals import (
     Estimate,
     corrected_text,
     jackknife,
