@@ -68,6 +68,7 @@ _ARRIVED = """
 INSERT OR IGNORE INTO names (name, key, article)
 SELECT name, name_key(name), id FROM redirects JOIN articles ON title = target
 """
+_ADD_WORDS = "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)"
 _PLACE = "SELECT file, record, left_out, (SELECT count(*) FROM articles) FROM place"
 
 LISTS = "pages that only list articles of one name"
@@ -130,7 +131,7 @@ def build_from(
         new_folder = partial / "made"
         new_folder.mkdir(exist_ok=True)
         with _open_database(new_folder / DATABASE, target) as database:
-            articles, left_out = _add_all(database, records)
+            articles, left_out = _add_all(database, records, paragraphs or None)
             names = _index_names_and_terms(database, left_out) if articles else 0
         if not articles:
             (new_folder / DATABASE).unlink()
@@ -173,7 +174,9 @@ def _open_database(path: pathlib.Path, target: pathlib.Path) -> Iterator[sqlite3
         database.close()
 
 
-def _add_all(database: sqlite3.Connection, records: Records) -> tuple[int, Counter[str]]:
+def _add_all(
+    database: sqlite3.Connection, records: Records, most_paragraphs: int | None
+) -> tuple[int, Counter[str]]:
     """Adds all remaining records; returns the numbers of articles and, by reason, of omissions."""
     begun = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     file, first_record, left_out_json, count = (
@@ -191,31 +194,52 @@ def _add_all(database: sqlite3.Connection, records: Records) -> tuple[int, Count
             for *_, record in batch:
                 if isinstance(record, Redirect):
                     database.execute("INSERT OR REPLACE INTO redirects VALUES (?, ?)", record)
-                elif reason := _add_article(database, record):
+                elif reason := _add_article(database, record, most_paragraphs):
                     left_out[reason] += 1
-                else:
-                    count += 1
             place = (*batch[-1][:2], json.dumps(left_out))
             database.execute("UPDATE place SET file = ?, record = ?, left_out = ?", place)
+        count = _last_article(database)
         progress.update(count)
     return count, left_out
 
 
-def _add_article(database: sqlite3.Connection, article: Article) -> str:
-    """Adds an article and returns "", or returns the reason to leave it out."""
+def _last_article(database: sqlite3.Connection) -> int:
+    """Returns the id of the newest article, which is the number of articles; 0 = none."""
+    return database.execute("SELECT ifnull(max(id), 0) FROM articles").fetchone()[0]
+
+
+def _add_article(
+    database: sqlite3.Connection, article: Article, most_paragraphs: int | None
+) -> str:
+    """Adds an article and returns "", or returns the reason to leave it out.
+
+    Consecutive records of one title are passages of one article, as in DPR's psgs_w100.tsv.
+    """
     if article.is_disambiguation:
         return LISTS
     if not article.paragraphs:
         return EMPTY
     text = "\n".join(article.paragraphs)
-    row = (article.title, article.url, text)
     insert = "INSERT OR IGNORE INTO articles (title, url, paragraphs) VALUES (?, ?, ?)"
-    done = database.execute(insert, row)
+    done = database.execute(insert, (article.title, article.url, text))
     if not done.rowcount:
-        return REPEATED
+        query = "SELECT id, paragraphs FROM articles WHERE title = ?"
+        number, former_text = database.execute(query, (article.title,)).fetchone()
+        if number != _last_article(database):
+            return REPEATED
+        former = former_text.split("\n")
+        further = [text for text in article.paragraphs if text not in former]
+        text = "\n".join([*former, *further][:most_paragraphs])
+        if text != former_text:
+            database.execute("UPDATE articles SET paragraphs = ? WHERE id = ?", (text, number))
+            # An FTS5 table without contents is told what to forget.
+            forget = "INSERT INTO words (words, rowid, title, text) VALUES ('delete', ?, ?, ?)"
+            database.execute(forget, (number, article.title, former_text))
+            database.execute(_ADD_WORDS, (number, article.title, text))
+        return ""
     number, plain = done.lastrowid, bare_title(article.title)
     names = (article.title, *filter(None, [plain]), *article.aliases)
-    database.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", (number, *row[::2]))
+    database.execute(_ADD_WORDS, (number, article.title, text))
     database.executemany(
         "INSERT OR IGNORE INTO names (name, key, article) VALUES (?, ?, ?)",
         ((name, name_key(name), number) for name in names),

@@ -14,7 +14,7 @@ array([[0.5, 1. ]])
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.statistics.bootstrap import cluster_numbers
 from faith_jax.statistics.intervals import Estimate, unit_sums
+
+_SURE = 0.99  # confidence of intervals below 0.5, from which labels seem to mean the opposite
 
 
 def check_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
@@ -220,3 +222,14 @@ def area_components(
         unit_sums((beating - areas[:, None]).T / n, negative_groups, units).T,
         (len(np.unique(positive_groups)), len(np.unique(negative_groups)), units),
     )
+
+
+def warn_of_turned_labels(name: str, areas: Iterable[Estimate]) -> Iterator[str]:
+    """Yields a warning if the AUCs of all scorers of a corpus are below chance, beyond doubt."""
+    intervals = [area.interval(_SURE, (0.0, 1.0)) for area in areas]
+    if intervals and all(interval.high < 0.5 for interval in intervals):
+        yield (
+            f"{name}: Warning: rows with the label 0 have higher scores of every scorer than "
+            "those with 1, beyond chance. 1 must mean faithful, and higher scores more "
+            "faithful; score --labels-are-errors turns labels that mean an error."
+        )

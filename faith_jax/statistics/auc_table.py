@@ -14,7 +14,7 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError, join_in_sentence, pluralize
 from faith_jax.core.table import MARK, MINUS, Table, difference_text, figure_text, plain
-from faith_jax.statistics.auc import area_components
+from faith_jax.statistics.auc import area_components, warn_of_turned_labels
 from faith_jax.statistics.bootstrap import Interval
 from faith_jax.statistics.intervals import (
     NO_INTERVAL,
@@ -43,7 +43,6 @@ TESTS = (T_TEST, RANDOMIZATION, "delong", "hanley_mcneil")
 ONE_CLASS, ALL_EQUAL = "one class", "all scores equal"
 _SHARE = (0.0, 1.0)  # the ends of an AUC's scale
 _ROUNDING = 1e-12  # smaller differences of areas count as ties
-_SURE = 0.99  # confidence of intervals below 0.5, from which labels seem to mean the opposite
 _LISTED = 5  # maximum number of scorers that a verdict names one by one
 _Pair = tuple[str, str]  # a scorer and its baseline
 
@@ -589,13 +588,7 @@ def _warn_of_equal_scores(
 def _warn_of_turned_labels(columns: Mapping[str, _Column]) -> Iterator[str]:
     for name, column in columns.items():
         defined = itertools.compress(column.scorers, ~np.isnan(column.areas))
-        intervals = [column.estimate_area(scorer).interval(_SURE, _SHARE) for scorer in defined]
-        if intervals and all(interval.high < 0.5 for interval in intervals):
-            yield (
-                f"{name}: Warning: rows with the label 0 have higher scores of every scorer than "
-                "those with 1, beyond chance. 1 must mean faithful, and higher scores more "
-                "faithful; score --labels-are-errors turns labels that mean an error."
-            )
+        yield from warn_of_turned_labels(name, map(column.estimate_area, defined))
 
 
 CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")

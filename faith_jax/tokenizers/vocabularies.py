@@ -129,8 +129,8 @@ def _load_tokenizer(file: str, extra_ids: int, file_stamp: tuple[Any, ...]) -> T
         )
     if extra_ids not in (0, DEFAULT_EXTRA_IDS):
         raise ConfigError(
-            f"Vocabulary {file}: extra_ids = {extra_ids}, but only T5's SentencePiece models have "
-            "extra ids; leave it out."
+            f"Vocabulary {file}: extra_ids = {extra_ids}, but only SentencePiece models and ByT5's "
+            "bytes have extra ids; leave it out."
         )
     if extra_ids:
         return _load_tokenizer(file, 0, file_stamp)

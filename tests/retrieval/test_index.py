@@ -68,6 +68,22 @@ def test_the_first_paragraphs_are_kept(tmp_path):
     assert built(tmp_path / "all", paragraphs=0).search("cogs", 3) == [1]
 
 
+@pytest.mark.parametrize(("most", "paragraphs"), [(0, 3), (2, 2)])
+def test_passages_in_a_row_are_one_article(tmp_path, monkeypatch, most, paragraphs):
+    """DPR's psgs_w100.tsv has passages of 100 words, many with the same title."""
+    monkeypatch.setattr(index, "_BATCH", 2)
+    texts = ("Tea is a leaf.", "Tea is dried.", "Tea is poured on leaves.")
+    beech = Article("Beech", ("Beech is a tree.",))
+    passages = [Article("Tea", (text,)) for text in texts]
+    (tmp_path / "whole").mkdir()
+    whole = made_of(tmp_path / "whole", Article("Tea", texts[:paragraphs]), beech)
+    base = made_of(tmp_path, *passages, passages[2], beech, passages[0], paragraphs=most)
+    assert contents(base) == contents(whole)
+    assert base.manifest.left_out == {index.REPEATED: 1}  # not in a row with the others
+    for word in ("dried", "poured", "leaf"):
+        assert base.search(word, 3) == whole.search(word, 3)
+
+
 class Killed(BaseException):
     """Stands in for a kill in tests: nothing catches it."""
 

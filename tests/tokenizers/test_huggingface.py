@@ -228,7 +228,7 @@ def test_a_folder_of_several_files_gives_the_first_in_order(load, tmp_path):
 def test_extra_ids_are_only_for_t5(load):
     file = load("gpt2").model_file
     assert vocabularies.load_vocabulary(file, extra_ids=0).extra_ids == 0
-    with pytest.raises(ConfigError, match="only T5's SentencePiece models have extra ids"):
+    with pytest.raises(ConfigError, match="only SentencePiece models and ByT5's"):
         vocabularies.load_vocabulary(file, extra_ids=7)
 
 

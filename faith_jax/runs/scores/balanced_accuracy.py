@@ -20,6 +20,7 @@ from faith_jax.runs.scores.protocols import (
     chosen_corpora,
     cluster_fields,
     counting_undefined,
+    turned_labels_notes,
     with_undefined_shares,
 )
 from faith_jax.statistics.auc_table import shared_scorers
@@ -106,8 +107,10 @@ def usable_parts(
     return {name: corpus.part(corpus.usable()) for name, corpus in counted.items()}
 
 
-def units_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
-    """Yields sentences on the units of the parts, and warnings about parts with few units."""
+def parts_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
+    """Yields sentences on the units of parts, and warnings about few units and turned labels."""
+    for name, corpus in corpora.items():
+        yield from turned_labels_notes(corpus, units[name])
     by_field: dict[str, list[str]] = {}
     for name, its_units in units.items():
         if its_units.field:
@@ -184,7 +187,7 @@ def _balanced_accuracy_tables(
             f"{TUNED}: no threshold for {', '.join(untuned)}, whose development rows are not of "
             "both classes; the average leaves these parts out."
         )
-    notes += [method_note(options.confidence), *units_notes(units, test)]
+    notes += [method_note(options.confidence), *parts_notes(units, test)]
     title = "Balanced accuracy in per cent"
     columns = ("threshold", "scorer", *names)
     table = Table(title, columns, tuple(table_rows), tuple(notes), Table("", _TIDY, tuple(tidy)))

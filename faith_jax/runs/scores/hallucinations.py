@@ -17,8 +17,8 @@ from faith_jax.core.table import DASH, Table, figure_text
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.balanced_accuracy import (
     COMMON_ROWS,
+    parts_notes,
     read_parts,
-    units_notes,
     usable_parts,
 )
 from faith_jax.runs.scores.protocols import (
@@ -137,7 +137,7 @@ def _hallucination_table(
         if lacking:
             reason = f"the rows of {', '.join(lacking)} have no field '{SPANS}'"
         notes.append(f"No row of {CHARACTERS} for {', '.join(without)}: {reason}.")
-    notes += [method_note(options.confidence), *units_notes(units, parts)]
+    notes += [method_note(options.confidence), *parts_notes(units, parts)]
     header = ("of", "scorer", *(f"{name} {figure}" for name in names for figure in _FIGURES))
     title = "Precision, recall and F1 of hallucinations in per cent"
     return Table(title, header, tuple(table_rows), tuple(notes), Table("", _TIDY, tuple(tidy)))

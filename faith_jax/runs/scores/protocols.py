@@ -20,6 +20,7 @@ from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.options import Comparison, EvaluateOptions, split_names
 from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics.auc import area_components, warn_of_turned_labels
 from faith_jax.statistics.auc_table import measure_missing_scores
 from faith_jax.statistics.bootstrap import Draws
 from faith_jax.statistics.measures import EMPTY
@@ -35,7 +36,7 @@ from faith_jax.statistics.scored_corpora import (
 )
 from faith_jax.statistics.significance import SIGNIFICANT
 from faith_jax.statistics.units import AUTO as AUTO_UNITS
-from faith_jax.statistics.units import ROWS
+from faith_jax.statistics.units import ROWS, Units
 
 Schema = TypeVar("Schema")
 ENTRY_POINTS = "faith_jax.protocols"
@@ -237,6 +238,12 @@ def half_notes(corpora: Mapping[str, Corpus], remedy: str = "") -> Iterator[str]
                     f"{name}: Warning: scores of {scorer} run from {np.nanmin(scores):g} to "
                     f"{np.nanmax(scores):g}, so that 0.5 is no threshold for them{remedy}."
                 )
+
+
+def turned_labels_notes(part: Corpus, units: Units) -> Iterator[str]:
+    """Yields a warning if labels of usable rows seem to mean the opposite, as in `auc`."""
+    components = area_components([*part.scores.values()], part.labels, units.numbers.tolist())
+    yield from warn_of_turned_labels(part.name, map(components.estimate, np.eye(len(part.scores))))
 
 
 def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:

@@ -13,6 +13,7 @@ from faith_jax.runs.scores.protocols import (
     chosen_corpora,
     cluster_fields,
     counting_undefined,
+    turned_labels_notes,
 )
 from faith_jax.statistics.scored_corpora import check_usable, only_fields
 from faith_jax.statistics.thresholds import Wish, held_out_figures
@@ -39,7 +40,7 @@ def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Eval
     for corpus in filled.values():
         part = corpus.part(corpus.usable())
         units = units_of([part], options.cluster_field)
-        notes += units.notes(part.name)
+        notes += [*units.notes(part.name), *turned_labels_notes(part, units)]
         errors, of_part = (int((labels == 0).sum()) for labels in (corpus.labels, part.labels))
         if of_part < errors:
             notes.append(

@@ -40,6 +40,7 @@ from faith_jax.scoring.judges.card import (
     ReadClass,
     ReadTokens,
     ReadWords,
+    Sentences,
     presets_for,
     read_card,
 )
@@ -254,8 +255,10 @@ class JudgeScorer(ModelScorer[_JudgeRow]):
         """Returns why there is nothing to read in the grounding or the response."""
         if all(is_blank(text) for text in example.grounding.texts):
             return "the grounding is empty"
-        shortest = self.judge.card.response.shortest
-        return f"no sentence of one side has {shortest} characters"
+        rule = self.judge.card.chunks
+        if isinstance(rule, Sentences) and not self.judge.encode.chunks(example.grounding.texts):
+            return f"no sentence of the grounding has {rule.shortest} characters"
+        return f"no sentence of the response has {self._reads.shortest} characters"
 
     def read(self, example: GroundedExample) -> _JudgeRow | None:
         encode, response = self.judge.encode, example.response

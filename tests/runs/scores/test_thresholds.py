@@ -84,3 +84,16 @@ def test_errors_without_a_score_are_told_and_can_be_counted(scored, tmp_path, ca
     assert "have no score" not in printed
     assert "Undefined scores count as -9." in printed
     assert counted["good", "read"]["rows"] == pytest.approx(silent / len(rows), abs=0.02)
+
+
+@pytest.mark.parametrize("protocol", ["thresholds", "balanced_accuracy", "hallucinations", "auc"])
+@pytest.mark.parametrize("turned", [True, False])
+def test_labels_that_mean_errors_are_warned_of(scored, capsys, protocol, turned):
+    rows = [json.loads(line) for line in scored.read_text().splitlines()]
+    for row in rows:
+        row["scores"] = {"good": min(max(row["scores"]["good"] / 4, 0), 1)}
+        row["label"] = 1 - row["label"] if turned else row["label"]
+    scored.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["evaluate", str(scored), f"--protocol={protocol}"]) == 0
+    message = "bot: Warning: rows with the label 0 have higher scores of every scorer"
+    assert (message in capsys.readouterr().out) == turned

@@ -240,8 +240,8 @@ def test_without_a_grounding_or_a_sentence_it_is_undefined(models):
     scorer = load_scorer(name, model=models[name])
     for grounding, response, reason in (
         (" ", RESPONSES[0], "the grounding is empty"),
-        (GROUNDINGS[0], "Tea.", "no sentence of one side has 11 characters"),
-        ("Tea.", "No.", "no sentence of one side has 11 characters"),
+        (GROUNDINGS[0], "Tea.", "no sentence of the response has 11 characters"),
+        ("Tea.", "No.", "no sentence of the grounding has 11 characters"),
         (GROUNDINGS[0], "", "the response is empty"),
     ):
         (score,) = scorer.score([grounding], [response])
