@@ -8,7 +8,7 @@ from faith_jax.cli.shared import OneOfSeveral, show
 from faith_jax.core.errors import pluralize
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs.judges.options import CertifyOptions, ExportScorerOptions
-from faith_jax.runs.options import ScoreOptions, scorer_options, split_scorers
+from faith_jax.runs.options import ScoreOptions, scorer_options, split_scorer_name, split_scorers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
             digests[place] = load_scorer_module(place)
         names = split_scorers(self.scorers)
         options = scorer_options(names, self.scorer_option)
-        if files := [name.partition("=")[2] for name in names if name.endswith(".toml")]:
+        if files := [split_scorer_name(n)[1] for n in names if n.endswith(".toml")]:
             from faith_jax.scoring.judges.card import card_digest
 
             digests |= {file: card_digest(file) for file in files}

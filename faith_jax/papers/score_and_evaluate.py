@@ -18,7 +18,7 @@ from faith_jax.papers.judges import NEEDS_SPACY, difference, is_missing
 from faith_jax.papers.options import ScorerTableOptions
 from faith_jax.papers.tables import ScorerTable
 from faith_jax.report.table_pages import render_table
-from faith_jax.runs.options import ScoreOptions, scorer_options
+from faith_jax.runs.options import ScoreOptions, scorer_options, split_scorer_name
 from faith_jax.runs.scores.evaluate_scores import (
     EvaluateOptions,
     Evaluation,
@@ -53,7 +53,7 @@ def make_table(table: ScorerTable, options: ScorerTableOptions) -> str:
     if not options.scored:
         requested = scorer_options(options.scorers or table.scorers, options.scorer_option)
         for scorer, its_options in requested.items():
-            check_scorer(scorer.rpartition("=")[2], its_options)
+            check_scorer(split_scorer_name(scorer)[1], its_options)
         left_out = [] if options.scorers else [name for name in requested if is_missing(name)]
         scorers = {
             scorer: {**table.defaults.get(scorer, {}), **its_options}

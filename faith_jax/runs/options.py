@@ -86,6 +86,16 @@ Png = Annotated[str, _path_ending_in(".png")]
 Json = Annotated[str, _path_ending_in(".json")]
 
 
+def split_scorer_name(named: str) -> tuple[str, str]:
+    """Returns the name of scores in outputs, and the scorer, of "NAME=SCORER" or "SCORER".
+
+    >>> split_scorer_name("judge=cards/mine.toml"), split_scorer_name("token_f1")
+    (('judge', 'cards/mine.toml'), ('token_f1', 'token_f1'))
+    """
+    name, _, scorer = named.partition("=")
+    return name, scorer or name
+
+
 def scorer_options(
     names: Iterable[str], texts: Iterable[str], among: str = "--scorers"
 ) -> dict[str, dict[str, Any]]:
@@ -102,7 +112,7 @@ def scorer_options(
       ConfigError: an option has another form, or its scorer is not among the names.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in names}
-    full_names = {full_name.partition("=")[0]: full_name for full_name in options}
+    full_names = {split_scorer_name(full_name)[0]: full_name for full_name in options}
     for text in texts:
         left, equals, value = text.partition("=")
         scorer, dot, name = left.partition(".")
@@ -111,7 +121,7 @@ def scorer_options(
         if scorer not in full_names:
             raise ConfigError(f"--scorer-option: {scorer!r} is not among {among}.")
         full_name = full_names[scorer]
-        options[full_name][name] = _option_value(full_name.rpartition("=")[2], name, value)
+        options[full_name][name] = _option_value(split_scorer_name(full_name)[1], name, value)
     return options
 
 

@@ -19,12 +19,11 @@ from faith_jax.core.settings import check_value
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.texts.text_pairs import NLI_FORM, LabelForm, PairRow
 from faith_jax.scoring.base import Judgement, ModelScorer
-from faith_jax.scoring.model_cards import CARDS
+from faith_jax.scoring.model_cards import CARDS, CLAIM_SCORERS
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 
 LABELS = tuple(DialFactLabel)
-CLAIM_SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 # The NLI classes that correspond to LABELS.
 _OF_NLI = (NliLabel.ENTAILMENT, NliLabel.CONTRADICTION, NliLabel.NEUTRAL)
 # The classes of DECODE (Nie 2021), which Gupta 2022 reads as SUPPORTS and REFUTES.

@@ -177,3 +177,4 @@ MODEL_SCORERS: dict[str, tuple[ScorerCard, ...]] = {
     ),
 }
 CARDS = {card.name: card for cards in MODEL_SCORERS.values() for card in cards}
+CLAIM_SCORERS = tuple(card.name for card in MODEL_SCORERS["claims.ClaimScorer"])

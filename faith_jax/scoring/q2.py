@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import math
 import re
-import string
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -28,7 +27,7 @@ from faith_jax.scoring.base import BaseScorer, SeenInput, join_texts, remembers_
 from faith_jax.scoring.model_cards import CARDS
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
-from faith_jax.statistics.texts.text_metrics import bag_f1
+from faith_jax.statistics.texts.text_metrics import bag_f1, f1_words
 
 ASK = "answer: {answer}  context: {context}"
 ANSWER = "question: {question}  context: {context}"
@@ -38,29 +37,18 @@ _SEARCH = {"no_repeat_ngram": 3, "early_stopping": True}
 _PERSONAL = frozenset({"i", "you", "my", "your"})
 # A private-use character that stands for the context while an input is assembled.
 _MARK = "\ue000"
-_DROPPED = re.compile(r"\b(a|an|the|in|our)\b")
 _NO_FALLBACK = "q2_f1_no_fallback"
 _UNASKED = "there is no valid question"
 _VALUES = {NliLabel.ENTAILMENT: 1.0, NliLabel.NEUTRAL: 0.5, NliLabel.CONTRADICTION: 0.0}
 
 
-def _clean_answer(text: str) -> str:
-    """Returns an answer in lower case, without punctuation, articles, "in" and "our".
-
-    >>> _clean_answer("In the Andes!")
-    'andes'
-    """
-    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
-    return " ".join(_DROPPED.sub(" ", bare).split())
-
-
 def answer_f1(expected: str, answer: str) -> float:
-    """Returns the F1 of two answers' words after `_clean_answer`, from 0 to 1.
+    """Returns the F1 of two answers' words, see `f1_words`, from 0 to 1.
 
     >>> answer_f1("the high Andes", "Andes")
     0.6666666666666666
     """
-    return bag_f1(*(_clean_answer(text).split() for text in (expected, answer)))
+    return bag_f1(*map(f1_words, (expected, answer)))
 
 
 def answer_candidates(text: TaggedText) -> list[str]:
@@ -184,7 +172,7 @@ class QuestionAsker:
         )
         valid: dict[int, str] = {}  # the first valid question of each span
         for (place, question), answer in zip(tried, response_answers, strict=True):
-            if answer and _clean_answer(answer) == _clean_answer(spans[place][1]):
+            if answer and f1_words(answer) == f1_words(spans[place][1]):
                 valid.setdefault(place, question)
         answers, cut = self.answer(
             [TextQuestion(q, pairs[spans[place][0]][0]) for place, q in valid.items()]
@@ -329,11 +317,12 @@ def q2_scorer(
     Raises:
       ConfigError: without a model, or for a wrong option; lists all problems of the models.
 
-    Reference: Honovich 2021, section 2, and its published code: an answer must equal the span after
-    `_clean_answer`, the first valid question of a span counts, and both scores cover the same rows,
-    as inference judges responses without a valid question. The published code answers with ALBERT
-    trained on SQuAD 2.0, starts and ends the answer's span at the highest logit of each kind,
-    forbids repeated three-token sequences in questions, and finds personal questions by parsing.
+    Reference: Honovich 2021, section 2, and its published code: an answer must have the same
+    `f1_words` as the span, the first valid question of a span counts, and both scores cover the
+    same rows, as inference judges responses without a valid question. The published code answers
+    with ALBERT trained on SQuAD 2.0, starts and ends the answer's span at the highest logit of each
+    kind, forbids repeated three-token sequences in questions, and finds personal questions by
+    parsing.
     """
     check_options(
         {

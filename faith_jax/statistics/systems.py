@@ -159,7 +159,7 @@ def systems_table(
     ]
     if not math.isnan(undefined):
         notes.append(f"Undefined scores count as {undefined:g}.")
-    notes += few_rows({part.corpus: min(part.sizes.values()) for part in figures})
+    notes += few_rows({part.corpus: len(part.units.numbers) for part in figures})
     return Table(layout.title, ("corpus", "system", *columns), tuple(lines), tuple(notes), plain)
 
 

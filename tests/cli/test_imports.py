@@ -86,6 +86,12 @@ def test_scores_without_a_model_import_nothing_slow(tmp_path):
     assert names & SLOW <= {"absl", "numpy"}
 
 
+def test_files_that_check_cannot_read_are_named_before_jax_is_imported():
+    check = ["check", "--input=no.jsonl", "--output=no.out"]
+    _, names = loaded(f"assert cli.main({check!r}) == 2")
+    assert not names & (SLOW_BESIDE_JAX | {"jax", "flax", "tensorflow"})
+
+
 def test_what_is_hidden_from_tensorflow_can_be_imported_after_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     with _hide_packages("colorsys", "argparse"):

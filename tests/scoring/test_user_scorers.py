@@ -140,7 +140,7 @@ MODULE = """
 import faith_jax
 
 @faith_jax.scorer("vowels", "Share of vowels.")
-def vowels(example):
+def vowels(example, model="letters"):  # a name, no checkpoint
     return sum(letter in "aeiou" for letter in example.response) / len(example.response)
 """
 
@@ -152,9 +152,10 @@ def test_commands_take_a_file(command, tmp_path, monkeypatch):
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = ("--scorers=vowels", "--input=rows.jsonl", "--output=s.jsonl")
     assert "There is no scorer 'vowels'" in command.refuses("score", *options)
-    command.succeeds("score", *options, "--scorer-module=my_vowels.py")
+    module = "--scorer-module=my_vowels.py"
+    command.succeeds("score", *options, module, "--scorer-option=vowels.model=gpt-4")
     scored = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
     assert [row["scores"]["vowels"] for row in scored] == [1, 1, 0]
-    assert "Share of vowels." in command.succeeds("scorers", "--scorer-module=my_vowels.py")
+    assert "Share of vowels." in command.succeeds("scorers", module)
     error = command.refuses("scorers", "--scorer-module=missing.py")
     assert "--scorer-module = 'missing.py': there is no such file." in error

@@ -270,6 +270,9 @@ def test_replicates_count_together_and_have_a_spread():
     assert cells["a", "f1"]["rows"] == 4
     assert cells["a", "f1"]["spread"] == pytest.approx(math.sqrt(0.125))
     assert math.isnan(cells["b", "f1"]["spread"])
+    many = [corpus([0.0, 1.0])] * 20  # replicates add no rows
+    notes = systems_table({("c", "a"): many, ("c", "b"): many}, Layout(), {}).notes
+    assert "c: 2 rows can say little: figures may change much." in notes
 
 
 def test_rows_are_paired_by_their_ids():

@@ -1,7 +1,5 @@
 """The file of a calibration: what `faith-jax calibrate` writes, and `faith-jax accept` reads."""
 
-import functools
-import math
 import pathlib
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -32,8 +30,13 @@ _Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Literal["faith_jax calibration 1"] = "faith_jax calibration 1"
 DECISIONS = ACCEPT, REJECT, ABSTAIN = ("accept", "reject", "abstain")
-# TFDS stores scores in float32, so a score may differ this much from a threshold that equals it.
-_is_equal = functools.partial(math.isclose, rel_tol=2**-24)
+
+
+def _is_equal(score: float, threshold: float) -> bool:
+    """Whether two numbers are the same in float32, as TFDS stores scores."""
+    with np.errstate(over="ignore"):
+        first, second = np.float32(score), np.float32(threshold)
+    return bool(first == second and np.isfinite(first))
 
 
 class Decider(msgspec.Struct, frozen=True, kw_only=True):

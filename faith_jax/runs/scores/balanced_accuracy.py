@@ -4,6 +4,7 @@ LLM-AggreFact (Tang 2024), FaithBench (Bao 2025) and SummEdits (Laban 2023) comp
 with a threshold for each part of the data, and the mean over the parts.
 """
 
+import dataclasses
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,9 +60,12 @@ class _Row(NamedTuple):
 
 
 def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
-    """Returns corpora split into parts by a field; a corpus without the field is one part.
+    """Returns parts of corpora by a field, named by its values; one without the field is one part.
 
     Warns if there is only one corpus and none of its rows has the field.
+
+    Raises:
+      InputError: two parts have the same name.
     """
     parts: dict[str, Corpus] = {}
     if field and len(corpora) == 1:  # several corpora are parts already
@@ -70,17 +74,20 @@ def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
             message = "--slice-field: no row of %s has the field %r, so that it is one part"
             logger.warning(message, name, field)
     for name, corpus in corpora.items():
-        if not field or not any(field in fields for fields in corpus.fields):
-            parts[name] = corpus
-            continue
-        values = np.array(corpus.field(field))
-        for value in dict.fromkeys(values.tolist()):
+        parts_here = {name: corpus}
+        if field and any(field in fields for fields in corpus.fields):
+            values = np.array(corpus.field(field))
+            parts_here = {
+                value: dataclasses.replace(corpus.part(values == value), name=value)
+                for value in dict.fromkeys(values.tolist())
+            }
+        for value, part in parts_here.items():
             if value in parts:
                 raise InputError(
                     f"{name}: the part {value!r} is in another file too; give one file with all "
                     "rows of a part."
                 )
-            parts[value] = corpus.part(values == value)
+            parts[value] = part
     return parts
 
 

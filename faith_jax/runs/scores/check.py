@@ -64,7 +64,7 @@ from faith_jax.runs.scores.fact_checker import (
     claims_of,
 )
 from faith_jax.runs.shards import append_in_batches, keep_whole_batches
-from faith_jax.scoring.claims import CLAIM_SCORERS
+from faith_jax.scoring.model_cards import CLAIM_SCORERS
 from faith_jax.tokenizers.unknown import unknown_warnings
 
 logger = logging.getLogger("faith_jax")

@@ -10,11 +10,11 @@ import html
 import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, reason
 from faith_jax.core.table import Table
 from faith_jax.datasets.grounded_rows import cell_text, text_columns
 from faith_jax.datasets.tables import frame_rows
@@ -22,6 +22,8 @@ from faith_jax.export.read_scored import ScoredColumns, score_columns, scored_fi
 from faith_jax.runs.options import EvaluateOptions, ReportOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.runs.scores.score_frames import as_frame, check_names, named_columns
+
+_Options = TypeVar("_Options", EvaluateOptions, ReportOptions)
 
 
 def evaluate(
@@ -117,7 +119,7 @@ def write_report(
     with tempfile.TemporaryDirectory() as folder:
         files = _write_frames(systems, scorers, columns or {}, pathlib.Path(folder), compared=False)
         named = {"title": " and ".join(systems), "scorers": tuple(scorers), **options}
-        return str(report(ReportOptions(files, output=output, **named)))
+        return str(report(_make_options(ReportOptions, files, output=output, **named)))
 
 
 def _is_table(value: Any) -> bool:
@@ -133,14 +135,7 @@ def _evaluate_frames(
 ) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         files = _write_frames(systems, scorers, columns or {}, pathlib.Path(folder), compared=True)
-        try:
-            evaluate_options = EvaluateOptions(scorers=tuple(scorers), **options)
-        except TypeError:
-            option_names = [field.name for field in dataclasses.fields(EvaluateOptions)]
-            (unknown, *_) = [name for name in options if name not in option_names]
-            raise ConfigError(
-                f"evaluate has no option {unknown!r}.{did_you_mean(unknown, option_names)}"
-            ) from None
+        evaluate_options = _make_options(EvaluateOptions, scorers=tuple(scorers), **options)
         table = evaluation(files, evaluate_options).table
     tidy: Table = table.tidy or table
     frame = as_frame(tidy.records(), list(tidy.columns))
@@ -148,6 +143,18 @@ def _evaluate_frames(
     # Only for this frame: frames that pandas derives from it, such as slices, show no notes.
     frame._repr_html_ = functools.partial(_show_with_notes, frame)
     return frame
+
+
+def _make_options(kind: type[_Options], *arguments: Any, **options: Any) -> _Options:
+    """Returns the options of a command; raises ConfigError for an unknown or mistyped one."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    for name in options:
+        if name not in names:
+            raise ConfigError(f"there is no option {name!r}.{did_you_mean(name, names)}")
+    try:
+        return kind(*arguments, **options)
+    except TypeError as error:
+        raise ConfigError(f"an option has a value of a wrong type: {reason(error)}.") from None
 
 
 def _show_with_notes(frame: Any) -> str:

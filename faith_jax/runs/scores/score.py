@@ -50,11 +50,11 @@ from faith_jax.export.scored_rows import TFDS, ScoredRow, form_of, scored_row, w
 from faith_jax.export.worst_rows import write_worst
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
-from faith_jax.runs.options import MODEL_OPTIONS, ScoreOptions
+from faith_jax.runs.options import MODEL_OPTIONS, ScoreOptions, split_scorer_name
 from faith_jax.runs.scores.score_summary import ScoreCounts, ScoreSummary
 from faith_jax.runs.shards import Job, Place, Shard, split
 from faith_jax.scoring.base import BaseScorer, warn_of_equal_scores
-from faith_jax.scoring.registry import load_scorer
+from faith_jax.scoring.registry import load_scorer, scorer_card
 
 if TYPE_CHECKING:
     from faith_jax.export.tfds import DataSet
@@ -125,7 +125,7 @@ def score(
             logger.info("%s is finished: these rows, scorers and options", target)
             is_finished(target, done=not difference(partial_note(target), run))
             bad_rows.take(*finished["bad_rows"])
-            names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+            names = list(dict.fromkeys(split_scorer_name(scorer)[0] for scorer in scorers))
             rows, left_out = finished["rows"], finished["left_out"]
             summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
             summary.counts.add_json(finished["counts"])
@@ -174,7 +174,7 @@ def _score_rows(
     with job, own_devices():
         if not bad_rows.count:  # if another process has read the input
             bad_rows.take(*job.known["bad_rows"])
-        names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+        names = list(dict.fromkeys(split_scorer_name(scorer)[0] for scorer in scorers))
         left_out = job.known["left_out"]
         summary = ScoreSummary(target, len(job), names, left_out, worst=options.worst)
         data_set = None
@@ -411,7 +411,10 @@ def _pin_checkpoints(
     pinned = {name: dict(settings) for name, settings in scorers.items()}
     noted_models, digests = note.get("models", {}), {}
     for name, settings in pinned.items():
-        for option in (key for key in MODEL_OPTIONS if isinstance(settings.get(key), str)):
+        checkpoints = [key for key in MODEL_OPTIONS if isinstance(settings.get(key), str)]
+        if checkpoints and not scorer_card(split_scorer_name(name)[1]).needs_model:
+            continue  # a user's scorer may call something else its model, such as a service
+        for option in checkpoints:
             from faith_jax.checkpoints.identity import checkpoint_digest, pin_step  # imports JAX
 
             path, place = settings[option], f"{name}.{option}"
@@ -445,7 +448,7 @@ def _load_scorers(
 ) -> dict[str, BaseScorer]:
     if not scorers:
         raise ConfigError("--scorers: name at least one scorer.")
-    twice = first_duplicate([named.partition("=")[0] for named in scorers])
+    twice = first_duplicate([split_scorer_name(named)[0] for named in scorers])
     if twice is not None:
         raise ConfigError(f"--scorers: {twice!r} is given twice; rename one as NAME=SCORER.")
     if is_finished(target):  # before models are loaded
@@ -455,9 +458,9 @@ def _load_scorers(
         )
     loaded: dict[str, BaseScorer] = {}
     for named, options in scorers.items():
-        name, _, scorer = named.partition("=")
+        name, scorer = split_scorer_name(named)
         try:
-            loaded[name] = load_scorer(scorer or name, **options)
+            loaded[name] = load_scorer(scorer, **options)
         except ConfigError as error:
             raise ConfigError(str(error).replace("=NAME.model=", f"={name}.model=")) from None
     return loaded
@@ -548,7 +551,8 @@ def _write_costs(
         start = time.perf_counter()
         scorer.score(examples)
         seconds = time.perf_counter() - start
-        folders = dict.fromkeys(settings[key] for key in MODEL_OPTIONS if settings.get(key))
+        keys = MODEL_OPTIONS if scorer.card.needs_model else ()
+        folders = dict.fromkeys(settings[key] for key in keys if settings.get(key))
         costs[name] = {
             "millions": [count_params(open_model(folder).params) / 1e6 for folder in folders],
             "examples_per_second": len(examples) / seconds,

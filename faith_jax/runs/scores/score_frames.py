@@ -15,6 +15,7 @@ from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, 
 from faith_jax.datasets.list_cells import ListColumns, is_plain_text
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import frame_rows, is_missing
+from faith_jax.runs.options import split_scorer_name
 from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
 from faith_jax.scoring.registry import load_scorer, scorer_options
 
@@ -261,15 +262,15 @@ def _load_scorers(
     if not scorers:
         raise ConfigError("scorers: name at least one scorer.")
     options_by_name = scorers if isinstance(scorers, Mapping) else {name: {} for name in scorers}
-    option_names = {name: scorer_options(name.rpartition("=")[2]) for name in options_by_name}
+    option_names = {name: scorer_options(split_scorer_name(name)[1]) for name in options_by_name}
     check_options(options, [name for names in option_names.values() for name in names])
     loaded: dict[str, BaseScorer] = {}
     for name, own_options in options_by_name.items():
         shared = {key: value for key, value in options.items() if key in option_names[name]}
-        title = name.partition("=")[0]
+        title, scorer = split_scorer_name(name)
         if title in loaded:
             raise ConfigError(f"scorers: {title!r} is given twice; rename one as NAME=SCORER.")
         if title in _PARTS:
             raise ConfigError(f"scorers: {title!r} is a column of the result; take another name.")
-        loaded[title] = load_scorer(name.rpartition("=")[2], **{**shared, **own_options})
+        loaded[title] = load_scorer(scorer, **{**shared, **own_options})
     return loaded

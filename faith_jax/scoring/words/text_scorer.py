@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import regex
@@ -92,15 +92,24 @@ class TextScorer(BaseScorer):
             if math.isnan(score.value):
                 score = dataclasses.replace(score, undefined=score.undefined or _NOTHING_COMPARED)
             if plain is not example:
-                score = dataclasses.replace(score, words=tuple(_place_words(score.words, example)))
+                score = _move_to_original(score, texts)
             scores.append(score)
         return scores
 
 
-def _place_words(words: Iterable[WordScore], example: GroundedExample) -> Iterator[WordScore]:
-    """Yields words of the visible texts, with their offsets moved to the original texts."""
-    for word in words:
-        text = example.response if word.text is None else example.grounding.texts[word.text]
-        places = [place for place, character in enumerate(text) if visible(character)]
-        start, end = places[word.start], places[word.end - 1] + 1
-        yield dataclasses.replace(word, word=text[start:end], start=start, end=end)
+def _move_to_original(score: Score, texts: Sequence[str]) -> Score:
+    """Moves words and evidence of a score from the visible texts to the original ones.
+
+    `texts` are the response, and the texts of the grounding.
+    """
+    places = [
+        [place for place, character in enumerate(text) if visible(character)] for text in texts
+    ]
+
+    def move(word: WordScore) -> WordScore:
+        number = 0 if word.text is None else word.text + 1
+        start, end = places[number][word.start], places[number][word.end - 1] + 1
+        return dataclasses.replace(word, word=texts[number][start:end], start=start, end=end)
+
+    words, evidence = tuple(map(move, score.words)), tuple(map(move, score.evidence))
+    return dataclasses.replace(score, words=words, evidence=evidence)

@@ -24,6 +24,7 @@ import functools
 import importlib.util
 import itertools
 import math
+import re
 import string
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ NORMALIZATIONS = {
     "squad": frozenset(["a", "an", "the"]),
     UNICODE: frozenset[str](),
 }
+_DROPPED = {name: re.compile(rf"\b({'|'.join(words)})\b") for name, words in NORMALIZATIONS.items()}
 # Texts are split as UTF-8, whose bytes below 128 are the ASCII characters: replacing or deleting
 # bytes takes half the time of characters.
 _PUNCTUATION = string.punctuation.encode()
@@ -122,8 +124,11 @@ def f1_words(text: str, normalization: str = "true") -> list[str]:
     """
     if normalization == UNICODE:
         return _unicode_texts(text)
-    plain = text.lower().encode("utf-8", "surrogatepass").translate(None, _PUNCTUATION)
-    words, dropped = plain.decode("utf-8", "surrogatepass").split(), NORMALIZATIONS[normalization]
+    encoded = text.lower().encode("utf-8", "surrogatepass").translate(None, _PUNCTUATION)
+    plain = encoded.decode("utf-8", "surrogatepass")
+    if not plain.isascii():  # dashes and curly quotes, which stay, end a dropped word too
+        return _DROPPED[normalization].sub(" ", plain).split()
+    words, dropped = plain.split(), NORMALIZATIONS[normalization]
     return words if dropped.isdisjoint(words) else [word for word in words if word not in dropped]
 
 

@@ -1,5 +1,6 @@
 import json
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -65,6 +66,9 @@ def test_each_row_gets_a_decision_a_probability_and_a_reason(run, calibration):
     as_stored = [(low, "reject"), (high, "accept"), *zip(rounded, ["abstain"] * 2, strict=True)]
     for score, decision in as_stored:  # TFDS keeps float32
         assert decider.decide(float(np.float32(score)))[0] == decision
+    sure = msgspec.structs.replace(decider, accept=1.0)
+    assert sure.decide(1 - 2**-24)[0] == "abstain"  # the next smaller float32
+    assert sure.decide(1 - 2**-30)[0] == "accept"  # 1 in float32
     probabilities = [row["probability"] for row in decided]
     assert probabilities[0] < probabilities[2] < probabilities[1]
     assert probabilities[3:] == [None, None]

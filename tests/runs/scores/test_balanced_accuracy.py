@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.core.errors import FaithJaxError
+from faith_jax.core.errors import FaithJaxError, InputError
 from faith_jax.datasets.benchmarks.described_rows import LLM_AGGREFACT
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
@@ -143,6 +143,16 @@ def test_development_rows_of_one_class_or_another_scale_are_told(tmp_path):
     assert "all test scores of one (50 to 57) are outside of the range of its development" in notes
     inside = write(tmp_path / "e.jsonl", [row(i, i % 2, {"a": 52.0 + i}) for i in range(8)])
     assert "outside" not in " ".join(evaluated([test], development=inside).table.notes)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_parts_of_one_name(tmp_path, order):
+    """A part of one file, and another file of this name without parts."""
+    parts = [row(n, n % 2, {"s": 0.5}, "b") | {"part": "one"} for n in range(4)]
+    whole = [row(n, n % 2, {"s": 0.5}, "one") for n in range(4)]
+    path = write(tmp_path / "rows.jsonl", [*parts, *whole][::order])
+    with pytest.raises(InputError, match="the part 'one' is in another file too"):
+        evaluated([path], slice_field="part")
 
 
 def test_other_mistakes(tmp_path):

@@ -111,6 +111,11 @@ def test_a_page_is_written(systems, tmp_path):
         (lambda a, b: faith_jax.compare(a, b, names=["a"]), ConfigError, "expected 2 different"),
         (lambda a, b: faith_jax.compare(a, b, names=["a", "b/c"]), ConfigError, "without slashes"),
         (lambda a, b: faith_jax.compare(a, b, baselin="a"), ConfigError, "Did you mean 'baseline'"),
+        (lambda a, b: faith_jax.evaluate(a, undefined="0"), ConfigError, "value of a wrong type"),
+        (
+            lambda a, b: faith_jax.write_report(a, "p.html", titel="x"),
+            ConfigError, "no option 'titel'. Did you mean 'title'",
+        ),
         (
             lambda a, b: faith_jax.compare(a, b.rename(index=lambda name: name + "x")),
             InputError, "a and b have no rows in common: their first ids are 'q0' and 'q0x'",

@@ -86,14 +86,24 @@ def test_errors_without_a_score_are_told_and_can_be_counted(scored, tmp_path, ca
     assert counted["good", "read"]["rows"] == pytest.approx(silent / len(rows), abs=0.02)
 
 
-@pytest.mark.parametrize("protocol", ["thresholds", "balanced_accuracy", "hallucinations", "auc"])
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--protocol=thresholds"], "bot"),
+        (["--protocol=auc"], "bot"),
+        (["--protocol=balanced_accuracy"], "bot"),
+        (["--protocol=balanced_accuracy", "--slice-field=part"], "first"),
+        (["--protocol=hallucinations"], "bot"),
+    ],
+)
 @pytest.mark.parametrize("turned", [True, False])
-def test_labels_that_mean_errors_are_warned_of(scored, capsys, protocol, turned):
+def test_labels_that_mean_errors_are_warned_of(scored, capsys, options, name, turned):
     rows = [json.loads(line) for line in scored.read_text().splitlines()]
     for row in rows:
         row["scores"] = {"good": min(max(row["scores"]["good"] / 4, 0), 1)}
         row["label"] = 1 - row["label"] if turned else row["label"]
+        row["part"] = "first"
     scored.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["evaluate", str(scored), f"--protocol={protocol}"]) == 0
-    message = "bot: Warning: rows with the label 0 have higher scores of every scorer"
+    assert main(["evaluate", str(scored), *options]) == 0
+    message = f"{name}: Warning: rows with the label 0 have higher scores of every scorer"
     assert (message in capsys.readouterr().out) == turned

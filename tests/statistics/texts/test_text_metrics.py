@@ -2,6 +2,8 @@ import collections
 import csv
 import json
 import math
+import re
+import string
 import sys
 import tracemalloc
 
@@ -26,6 +28,13 @@ def test_true_normalisation():
     assert tm.f1_words("The U.S. man, in our WELL-known\ta town's an") == [
         "us", "man", "wellknown", "towns",
     ]  # fmt: skip
+
+
+@given(st.text(st.sampled_from("ane thiour\u201c\u2014\u00e9.,")))
+def test_words_next_to_other_than_ascii_are_dropped_as_in_the_published_code(text):
+    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
+    assert tm.f1_words(text) == re.sub(r"\b(a|an|the|in|our)\b", " ", bare).split()
+    assert tm.f1_words(text, "squad") == re.sub(r"\b(a|an|the)\b", " ", bare).split()
 
 
 def token_f1(response, reference):
