@@ -6,6 +6,7 @@ They are evaluate, report, explain, calibrate, accept and annotate.
 import os
 import sys
 
+from faith_jax.cli.shared import show
 from faith_jax.runs.calibration.options import AcceptOptions, CalibrateOptions
 from faith_jax.runs.options import (
     AgreementOptions,
@@ -96,7 +97,8 @@ class Explain(ExplainOptions):
         if self.color == "auto":
             coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         text = "\n".join(salience_text(picture, coloured) for picture in pictures)
-        return [text, *filter(None, (self.html, self.png, self.json))]
+        show(text, keep="\x1b" if coloured else "")  # the escapes are ours, not the texts'
+        return [*filter(None, (self.html, self.png, self.json))]
 
 
 class Calibrate(CalibrateOptions):

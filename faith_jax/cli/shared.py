@@ -34,12 +34,12 @@ def first_line(error: BaseException) -> str:
     return f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 + 5 :]}"
 
 
-def show(text: object, file: IO[str] | None = None) -> None:
-    """Prints one or several lines, with control characters shown as escapes.
+def show(text: object, file: IO[str] | None = None, keep: str = "") -> None:
+    """Prints one or several lines, with control characters shown as escapes, except `keep`.
 
     All output of commands goes through here: it may contain names and texts from users' files.
     """
-    print(printable(str(text).removesuffix("\n"), "\n\t"), file=file)
+    print(printable(str(text).removesuffix("\n"), f"\n\t{keep}"), file=file)
 
 
 class TerminatedError(KeyboardInterrupt):

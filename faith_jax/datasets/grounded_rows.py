@@ -342,7 +342,10 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     names = _find_column_names(columns, fields)
     grounding = tuple(_parse_perspectives(names["grounding"]).values())
     texts = [*grounding, names["history"]]
-    texts += [] if "=" in names["grounding"] else [columns.perspective_column]
+    if "=" not in names["grounding"]:
+        texts.append(columns.perspective_column)
+        if columns.perspective_column in {*fields} - {"perspectives"}:
+            names["perspectives"] = columns.perspective_column
     used = {*grounding, *(names[part] for part in ("response", "history", "id", "corpus"))}
     used |= {"label"} & {names["label"]}  # a column with another name is passed through too
     texts = [name for name in texts if name and name in fields]

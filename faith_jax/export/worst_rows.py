@@ -48,7 +48,7 @@ def write_worst(
         else:
             cells[spec] = row["grounding"]
             if row["perspectives"]:
-                cells["perspectives"] = row["perspectives"]
+                cells[columns.get("perspectives", "perspectives")] = row["perspectives"]
         for part, field in _PARTS.items():
             name = columns.get(part) or ("" if part == "history" else part)
             if name and name not in row["fields"]:

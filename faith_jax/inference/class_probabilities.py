@@ -393,7 +393,7 @@ class _LabelEngine:
         is_decoder_only: bool = model.config.is_decoder_only
         prefix: list[int] = labels.prefix.tolist()
         # A decoder-only model reads the prefix with the input, once for all labels.
-        self._front, self._start = (prefix, prefix[:0]) if is_decoder_only else (prefix[:0], prefix)
+        self._front, self._start = (prefix, []) if is_decoder_only else ([], prefix)
         # A decoder-only model then reads the same for all labels. With an encoder, this would save
         # little, and the labels' own probabilities say more.
         self._reads_once = is_decoder_only and labels.tokens.shape[1] == 1
@@ -436,7 +436,6 @@ class _LabelEngine:
         Each is float32 [tokens], for the label's own tokens without the prefix.
         """
         all_log_probs = self.likelihoods.log_probs(self._build_rows(rows, each_label=True))
-        all_log_probs = [log_probs[len(self._start) :] for log_probs in all_log_probs]
         # Kept for `warn_of_rare_labels`, so that it need not compute them again.
         if self.first_masses is None and rows:
             first = all_log_probs[: _CHECKED_ROWS * len(self._labels.tokens)]
@@ -446,11 +445,13 @@ class _LabelEngine:
     def _build_rows(self, rows: Sequence[Sequence[int]], each_label: bool) -> list[LikelihoodRow]:
         """Returns a likelihood row for each row and label, or one for all labels of a row."""
         # The 0 stands in for the label: only the state before it is used.
-        texts = [[*self._start, 0]]
+        texts = [[0]]
         if each_label:
             labels = zip(self._labels.tokens, self._labels.weights, strict=True)
-            texts = [[*self._start, *ids[weights > 0].tolist()] for ids, weights in labels]
-        return [LikelihoodRow([*row, *self._front], text) for row in rows for text in texts]
+            texts = [ids[weights > 0].tolist() for ids, weights in labels]
+        return [
+            LikelihoodRow([*row, *self._front], text, self._start) for row in rows for text in texts
+        ]
 
 
 class ClassificationEngine:

@@ -60,10 +60,13 @@ class LikelihoodRow(NamedTuple):
       inputs: token ids of the encoder's input, or of the text before the response in a
         decoder-only model; at least one.
       targets: token ids of the response.
+      start: token ids that an encoder-decoder's decoder reads before the response, after its start
+        token; they are not scored.
     """
 
     inputs: Sequence[int]
     targets: Sequence[int]
+    start: Sequence[int] = ()
 
     @property
     def fed(self) -> list[int]:
@@ -494,7 +497,10 @@ class LikelihoodEngine(PackedEngine):
             by_input.setdefault(tuple(rows[number].inputs), []).append(number)
         front, prompt = config.encoder_prompt_length, config.decoder_prompt_length
         return [
-            Group(front + len(ids), [(prompt + len(rows[n].targets), n) for n in numbers])
+            Group(
+                front + len(ids),
+                [(prompt + len(rows[n].start) + len(rows[n].targets), n) for n in numbers],
+            )
             for ids, numbers in by_input.items()
         ]
 
@@ -555,12 +561,13 @@ class LikelihoodEngine(PackedEngine):
         places, back = np.zeros(queries.size, np.int32), np.zeros(filled.tokens.size, np.int32)
         # The tokens before each input, and before each response.
         room = [self._room] * config.encoder_prompt_length
-        start = [self._room] * config.decoder_prompt_length + [config.decoder_start_id]
+        first_start = [self._room] * config.decoder_prompt_length + [config.decoder_start_id]
         for number, line in enumerate(block.keys):
             query_end = number * shape.queries
             for segment, placed in enumerate(line, 1):
                 keys.append(number, [*room, *rows[placed.rows[0][1]].inputs], segment)
                 for part, row in placed.rows:
+                    start = [*first_start, *rows[row].start]
                     fed = [*start, *rows[row].targets[:-1]]
                     # The decoder's line may have rows of several inputs: take its next number.
                     in_line = filled.append(part, fed, 1 + filled.segments[part].max())
@@ -572,7 +579,7 @@ class LikelihoodEngine(PackedEngine):
                     # inverse.
                     queries.flat[seen], places[seen] = segment, np.arange(span.start, span.stop)
                     back[span] = np.arange(seen.start, seen.stop)
-                    # The start token's state, after the soft prompt, predicts the first target.
+                    # The state of the last token before the targets predicts the first one.
                     sources[row] = np.arange(span.start + len(start) - 1, span.stop)
         self._tokens += sum(keys.ends) + sum(filled.ends)
         regrouped = Regrouped(places[None], back[None], queries)

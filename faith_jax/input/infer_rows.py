@@ -188,11 +188,11 @@ def read_input_file(
             problem = f"{where}: field 'id': {identifier!r} occurs twice"
             if not named_id:
                 problem = (
-                    f"{where}: has no id, and its line number {identifier!r} is the id of another "
+                    f"{where}: has no id, and its number {identifier!r} is the id of another "
                     "row; give it an id"
                 )
             elif has_numbered:
-                problem += "; a row without an id has its line number, so give each row an id"
+                problem += "; a row without an id has its number, so give each row an id"
             raise InputError(f"{problem}.")
         has_numbered |= not named_id
         parsed_row = input_row(row, where, identifier, look_up)

@@ -409,7 +409,7 @@ class TransformerConfig(Settings):
         return dataclasses.replace(self, **changes)
 
     def with_dropout(self, rate: float) -> "TransformerConfig":
-        """Returns a copy that replaces all nonzero dropout rates by `rate`; 0 = no dropout."""
+        """Returns a copy that replaces `dropout_rate`, and the other nonzero rates, by `rate`."""
         changes: dict[str, Any] = {"dropout_rate": rate}
         for name in ("attention_dropout_rate", "mlp_dropout_rate", "classifier_dropout_rate"):
             # None follows `dropout_rate`, and 0 stays without dropout.

@@ -52,9 +52,8 @@ class ScorerTable:
             if name not in option_names:
                 hint = did_you_mean(name, option_names)
                 raise ConfigError(f"{self.title}: options: there is no {name!r}.{hint}")
-        size = len(self.columns)
         for row in self.published:
-            names, values = row[:-size] if size else row, row[-size:] if size else ()
+            names, values = self._split_published(row)
             if not (
                 names
                 and all(isinstance(name, str) for name in names)
@@ -76,10 +75,15 @@ class ScorerTable:
         """Returns the paper's figures by the first cells of our row, and by column."""
         by_row = {}
         for row in self.published:
-            *key, values = row[: -len(self.columns)], row[-len(self.columns) :]
+            names, values = self._split_published(row)
             pairs = zip(self.columns, values, strict=True)
-            by_row[tuple(key[0])] = {column: value for column, value in pairs if value is not None}
+            by_row[tuple(names)] = {column: value for column, value in pairs if value is not None}
         return by_row
+
+    def _split_published(self, row: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Returns the names in a published row, and its figures, one for each column."""
+        size = len(row) - len(self.columns)
+        return row[:size], row[size:]
 
 
 def read_tables(module: str) -> dict[str, ScorerTable]:

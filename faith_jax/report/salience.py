@@ -13,10 +13,11 @@ affect the values and scores.
 import dataclasses
 import html
 import math
-import unicodedata
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from faith_jax.core.table import printable
 from faith_jax.core.types import GroundedExample
 from faith_jax.report.inks import HEAT, ink
 from faith_jax.report.table_pages import page_template
@@ -204,22 +205,22 @@ def salience_text(picture: SaliencePicture, colour: bool) -> str:
     Without ANSI colours, marked words are in [brackets]. A star follows words of the response that
     are neither in the grounding nor in the query.
     """
-    lines = [f"query: {printable(picture.query)}"] if picture.query else []
+    lines = [f"query: {_on_one_line(picture.query)}"] if picture.query else []
     for text_map in (*picture.arguments, picture.response):
         text = "".join(_paint_piece(piece, colour) for piece in text_map.pieces)
-        lines.append(f"{printable(text_map.title)}: {text}")
+        lines.append(f"{_on_one_line(text_map.title)}: {text}")
     mark = _paint_piece(TextStretch("red", 0.0, True), True) if colour else "[brackets]"
     star = f", or not in the grounding or the query ({STAR})" if any(picture.foreign) else ""
     lines += ["", f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}{star}"]
     if any(picture.foreign):
-        listed = ", ".join(map(printable, picture.foreign_words))
+        listed = ", ".join(map(_on_one_line, picture.foreign_words))
         lines.append(f"not in the grounding or the query: {listed}")
     small = {
         "low attribution": picture.unsupported_words,
         "low contribution": picture.uncovered_words,
     }
     for (name, score), (kind, words) in zip(picture.scores.items(), small.items(), strict=True):
-        listed = ", ".join(map(printable, words)) or "none"
+        listed = ", ".join(map(_on_one_line, words)) or "none"
         shown_score = _format_score(score)
         lines.append(f"{name} {shown_score} (0 to 1, higher = more faithful); {kind}: {listed}")
     lines.append(COMPARE)
@@ -231,7 +232,7 @@ def salience_text(picture: SaliencePicture, colour: bool) -> str:
 
 def _paint_piece(piece: TextStretch, colour: bool) -> str:
     """Returns a word on blue, darker for higher values; a marked word is red and underlined."""
-    text = printable(piece.text) + STAR * piece.is_foreign
+    text = _on_one_line(piece.text) + STAR * piece.is_foreign
     if piece.value is None:
         return text
     if not colour:
@@ -243,9 +244,9 @@ def _paint_piece(piece: TextStretch, colour: bool) -> str:
     return f"\x1b[{style}m{text}\x1b[0m"
 
 
-def printable(text: str) -> str:
-    """Returns a text on one line without control characters, which could steer a terminal."""
-    return "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
+def _on_one_line(text: str) -> str:
+    """Returns a text without line breaks, and with characters that a terminal obeys as escapes."""
+    return printable(re.sub(r"\s", " ", text))
 
 
 def salience_page(title: str, pictures: Sequence[SaliencePicture]) -> str:
@@ -258,7 +259,7 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
     """Returns a picture's values for the template `salience_section.html`."""
 
     def word_fields(word: PlacedWord, value: float, star: bool = False) -> dict[str, Any]:
-        marked = value < picture.threshold or star
+        marked = star or is_low(word, value, picture.threshold)
         return {"text": word.text + STAR * star, "share": _format_score(value), "marked": marked}
 
     salience = picture.salience

@@ -41,8 +41,7 @@ class FluencyScorer(ModelScorer[ReadResponse]):
 
     def choose_shapes(self, rows: Sequence[ReadResponse], window: int, total: int) -> None:
         limit = self._reader.longest_inputs([row.response for row in rows])
-        sample = [LikelihoodRow(row.inputs, row.response) for row in rows]
-        self._engine.choose_shapes(sample, limit, window, total)
+        self._engine.choose_shapes(self._likelihood_rows(rows), limit, window, total)
 
     def texts(self, row: ReadResponse) -> dict[str, str]:
         return {"response": self._reader.to_readable(row.response)}
@@ -50,7 +49,9 @@ class FluencyScorer(ModelScorer[ReadResponse]):
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
     ) -> list[Judgement]:
-        all_log_probs = self._engine.log_probs(
-            [LikelihoodRow(row.inputs, row.response) for row in rows]
-        )
+        all_log_probs = self._engine.log_probs(self._likelihood_rows(rows))
         return [Judgement(float(log_probs.mean())) for log_probs in all_log_probs]
+
+    def _likelihood_rows(self, rows: Sequence[ReadResponse]) -> list[LikelihoodRow]:
+        start = self._reader.response_start
+        return [LikelihoodRow(row.inputs, row.response, start) for row in rows]

@@ -99,7 +99,7 @@ class NpovErrorClassifier(ModelScorer[ReadText]):
         if reader.causal:
             reserved_tokens = len(prefix) + max(map(len, labels))
             reader = dataclasses.replace(reader, reserved_tokens=reserved_tokens)
-        texts = LabelTexts.of(labels, "mean", prefix)
+        texts = LabelTexts.of(labels, "mean", [*reader.response_start, *prefix])
         tokens_per_batch = options.get("tokens_per_batch")
         self.card, self._reader, self._words = CARDS[name], reader, words
         self._remedy = _REMEDY_OF_A_RUN if words == tuple(trained.values()) else _REMEDY

@@ -26,6 +26,7 @@ from faith_jax.inference.opening import (
     open_tokenizer,
     require_model,
 )
+from faith_jax.inference.texts.row_tokens import InputLayout
 from faith_jax.inference.texts.text_pairs import (
     NLI_FORM,
     LabelForm,
@@ -221,7 +222,8 @@ def _open_classifier(
             lambda: open_tokenizer(model, vocabulary, config),
         )
         targets = [check_ids(ids, config.vocab_size) for ids in label_tokens(tokenizer, words)]
-        labels = LabelTexts.of(targets, "sum")
+        prefix = InputLayout.of(config, tokenizer).target_prefix
+        labels = LabelTexts.of(targets, "sum", prefix)
         engine = ClassificationEngine(opened, labels, dropout, tokens_per_batch)
     else:
         kind = "DoHA" if config.knowledge_attention else type(opened).__name__

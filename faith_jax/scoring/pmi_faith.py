@@ -146,8 +146,8 @@ class Prompter:
         read = self.reader.read_response(inputs, (text, [part]), name, second_branch=True)
         pairs = zip(read.response_spans, read.response_places, strict=True)
         return _ScoredPrompt(
-            LikelihoodRow(read.inputs, read.response),
-            LikelihoodRow(read.without_knowledge, read.response),
+            LikelihoodRow(read.inputs, read.response, self.reader.response_start),
+            LikelihoodRow(read.without_knowledge, read.response, self.reader.response_start),
             part.text_start,
             tuple(span for span, place in pairs if place is not None),
             read.cut,

@@ -356,13 +356,16 @@ def fit(
     with _catch_termination() as is_asked_to_stop:
         for step in range(int(state.step) + 1, periods.total + 1):
             final = step == periods.total
+            is_logged = final or step % periods.log == 0
             state, metrics = trainer.train_step(state, frozen, next(batches))
-            if final or step % periods.log == 0:
+            if is_logged:
                 watcher.write_training_metrics(step, metrics, state.params, final)
                 _check_finite(step, metrics, checkpoints)
             # Before the checkpoint, because these losses decide whether it is kept.
             validation = watcher.write_losses(step, state.params, final)
             final = final or watcher.has_converged()
+            if final and not is_logged:
+                watcher.write_training_metrics(step, metrics, state.params, final)
             # Called at every step, so that several processes agree on the step at which to stop.
             stopping = is_asked_to_stop(step)
             is_best = validation is not None and checkpoints.is_among_best(validation)

@@ -3,6 +3,7 @@
 import csv
 import json
 
+from faith_jax.cli import main
 from faith_jax.export.worst_rows import write_worst
 
 COLUMNS = {"id": "", "corpus": "", "grounding": "contexts", "response": "answer", "history": "",
@@ -57,3 +58,20 @@ def test_numbers_are_no_formulas(tmp_path):
     (row,) = read(path)
     assert row["a"] == "-0.5"
     assert [row[name] for name in fields] == [*plain, *(f"'{text}" for text in guarded)]
+
+
+def test_worst_rows_can_be_scored_again_with_the_same_options(tmp_path):
+    grounding = ["Tea calms people.", "Tea keeps people awake."]
+    row = {"id": "1", "grounding": grounding, "side": ["pro", "con"], "response": "Tea calms."}
+    source, worst = tmp_path / "rows.jsonl", tmp_path / "worst.jsonl"
+    source.write_text(json.dumps(row))
+    options = ["--scorers=npov_rouge1_coverage", "--perspective-column=side"]
+    command = ["score", *options, f"--worst={worst}", "--worst-rows=1"]
+    assert main([*command, f"--input={source}", f"--output={tmp_path}/a.jsonl"]) == 0
+    written = json.loads(worst.read_text())
+    assert written["side"] == row["side"]
+    command = ["score", *options, f"--input={worst}", f"--output={tmp_path}/b.jsonl"]
+    assert main(command) == 0
+    again = json.loads((tmp_path / "b.jsonl").read_text())
+    assert again["perspectives"] == row["side"]
+    assert again["scores"] == {"npov_rouge1_coverage": written["npov_rouge1_coverage"]}

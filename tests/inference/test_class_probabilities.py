@@ -35,11 +35,11 @@ def model(tmp_path_factory):
 def likelihoods(folder, text, words):
     """The log-likelihood of each word, the end token left out, one pass a word."""
     opened, tokens = load_model(folder), load_vocabulary(folder)
-    ids = [*tokens.prefix_ids, *tokens.encode(text), *tokens.suffix_ids]
-    inputs = padded(ids, opened.pad_id, 128)
+    first = tokens.prefix_ids  # which BART's decoder reads too
+    inputs = padded([*first, *tokens.encode(text), *tokens.suffix_ids], opened.pad_id, 128)
+    targets = [np.array([[*first, *tokens.encode(word)]]) for word in words]
     return [
-        float(opened.target_log_probs(inputs, np.array([tokens.encode(word)])).sum())
-        for word in words
+        float(opened.target_log_probs(inputs, target)[0, len(first) :].sum()) for target in targets
     ]
 
 

@@ -104,10 +104,10 @@ def test_ids_of_any_type(tmp_path):
             read(tmp_path, {"id": value, "inputs": "Why?"})
     with pytest.raises(InputError, match=r"jsonl:2: field 'id': '1' occurs twice"):
         read(tmp_path, {"id": 1, "inputs": "Why?"}, {"id": 1.0, "inputs": "Why?"})
-    message = r"jsonl:2: has no id, and its line number '2' is the id of another row; give it an id"
+    message = r"jsonl:2: has no id, and its number '2' is the id of another row; give it an id"
     with pytest.raises(InputError, match=message):
         read(tmp_path, {"id": 2, "inputs": "Why?"}, {"inputs": "Why?"})
-    message = r"jsonl:2: field 'id': '1' occurs twice; a row without an id has its line number, so"
+    message = r"jsonl:2: field 'id': '1' occurs twice; a row without an id has its number, so"
     with pytest.raises(InputError, match=message):
         read(tmp_path, {"inputs": "Why?"}, {"id": "1", "inputs": "Why?"})
 

@@ -8,7 +8,7 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.report.salience import printable, salience_page, salience_picture, salience_text
+from faith_jax.report.salience import salience_page, salience_picture, salience_text
 from faith_jax.scoring.salience.scorers import open_salience
 from tests.report.salience_example import EXAMPLE, VALUES, word_salience
 from tests.scoring import tiny_models
@@ -89,8 +89,21 @@ def test_without_colours_marked_words_stand_in_brackets():
 def test_texts_cannot_steer_the_terminal():
     example = dataclasses.replace(EXAMPLE, history=("Is \x1b[2J tea\nbetter?",))
     text = salience_text(salience_picture(example, word_salience()), False)
-    assert "query: Is  [2J tea better?" in text
-    assert printable("a\x07\x9b\u2028b") == "a   b"
+    assert r"query: Is \x1b[2J tea better?" in text
+    evil = dataclasses.replace(EXAMPLE, history=("a\x07\u2028\u202eb",))
+    picture = salience_picture(evil, word_salience())
+    assert r"query: a\x07 \u202eb" in salience_text(picture, True)
+
+
+def test_framing_words_are_marked_nowhere():
+    salience = word_salience()
+    words = (salience.response_words[0]._replace(text="Supporters"), *salience.response_words[1:])
+    values = salience.values.copy()
+    values[:, 0] = 0.01
+    salience = dataclasses.replace(salience, response_words=words, values=values)
+    picture = salience_picture(EXAMPLE, salience)
+    assert "Supporters" not in picture.unsupported_words
+    assert '<th scope="col" class="word"><span>Supporters</span>' in salience_page("T", [picture])
 
 
 def test_cells_are_the_map():

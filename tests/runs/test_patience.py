@@ -37,7 +37,8 @@ def test_a_run_ends_when_the_loss_no_longer_falls(command, caplog, tmp_path):
     ending = "step 3  training ends: the validation loss has not fallen in 2 measurements"
     assert ending in err
     assert steps_of(folder, "validation") == [1, 2, 3]
-    assert (folder / "checkpoints" / "3" / "params").is_dir()  # though no period ends there
+    assert steps_of(folder, "train")[-1] == 3  # though no period ends there
+    assert (folder / "checkpoints" / "3" / "params").is_dir()
 
     status, err = train(command, caplog, folder, 20, 2)
     assert status == 0, err

@@ -43,7 +43,9 @@ def mean_log_prob(folder, example, label):
         scores = opened.next_log_probs(padded(inputs + target, step=128))[0, len(inputs) - 1 :]
     else:
         inputs = padded([*inputs, *tokens.suffix_ids], opened.pad_id, 128)
-        scores = opened.target_log_probs(inputs, padded(target, opened.pad_id, 16))[0]
+        start = tokens.prefix_ids  # which BART's decoder reads too
+        scores = opened.target_log_probs(inputs, padded([*start, *target], opened.pad_id, 16))[0]
+        scores = scores[len(start) :]
     return scores[first:last].mean()
 
 

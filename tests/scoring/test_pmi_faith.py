@@ -28,8 +28,10 @@ def sum_log_prob(folder, prompt, response):
     if model.config.is_decoder_only:
         first, row = len(inputs) - 1, padded(inputs + targets, step=96)
         return model.next_log_probs(row)[0, first : first + len(targets)]
-    inputs = padded([*tokens.prefix_ids, *inputs, *tokens.suffix_ids], model.pad_id, 128)
-    return model.target_log_probs(inputs, padded(targets, model.pad_id, 32))[0, : len(targets)]
+    prefix = tokens.prefix_ids  # which BART's decoder reads too
+    inputs = padded([*prefix, *inputs, *tokens.suffix_ids], model.pad_id, 128)
+    log_probs = model.target_log_probs(inputs, padded([*prefix, *targets], model.pad_id, 32))[0]
+    return log_probs[len(prefix) :][: len(targets)]
 
 
 TEXT = "Tea is a leaf. It grows."
@@ -126,7 +128,7 @@ def test_what_is_too_long_loses_the_documents_end_in_one_term(gpt2):
         assert prompt.without_document.inputs == tokens.encode(history)
         assert prompt.without_document.targets == tokens.encode(response)
         assert prompt.with_document.targets == prompt.without_document.targets
-        inputs, targets = prompt.with_document
+        inputs, targets, _ = prompt.with_document
         assert len(inputs) + len(targets) == 72
         assert tokens.decode(inputs).startswith("Document: tea tea")
         assert tokens.decode(inputs).endswith("\n\n" + history)

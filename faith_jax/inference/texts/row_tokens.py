@@ -62,6 +62,16 @@ class InputLayout:
         return (self.eos_id,) if self.inputs_end and not self.config.is_decoder_only else ()
 
     @property
+    def target_prefix(self) -> tuple[int, ...]:
+        """The special ids before a target's text, after the decoder's start token.
+
+        A decoder-only model has read the prefix before the input. The decoder of an encoder-decoder
+        reads it again, as BART's </s> <s>, unless its start token is the prefix, as T5Gemma's.
+        """
+        is_start = self.prefix == (self.config.decoder_start_id,)
+        return () if self.config.is_decoder_only or is_start else self.prefix
+
+    @property
     def is_t5s(self) -> bool:
         """Whether this is T5's layout, whose examples may be packed."""
         config = self.config
@@ -91,9 +101,7 @@ class InputLayout:
 
     def targets(self, ids: Sequence[int]) -> list[int]:
         """Returns a target as the model writes it; `ids` already have the end token."""
-        # A decoder-only model has read the prefix before the input; the decoder of an
-        # encoder-decoder starts with the prefix again.
-        return list(ids) if self.config.is_decoder_only else [*self.prefix, *ids]
+        return [*self.target_prefix, *ids]
 
     def check_positions(
         self, inputs: int, targets: int, settings: tuple[str, ...] = ("TASK_FEATURE_LENGTHS",)

@@ -35,6 +35,7 @@ from faith_jax.inference.opening import (
     open_tokenizer,
     require_model,
 )
+from faith_jax.inference.texts.row_tokens import InputLayout
 from faith_jax.tokenizers.base import Tokenizer
 
 # A text, and the parts of it that may be cut, in characters.
@@ -82,6 +83,7 @@ class TextReader:
       causal: whether the model is decoder-only.
       cut_policy: see `core.cutting`.
       reserved_tokens: number of tokens to leave free after the inputs.
+      response_start: special ids before a response, see `InputLayout.target_prefix`.
     """
 
     tokenizer: Tokenizer
@@ -90,6 +92,7 @@ class TextReader:
     causal: bool
     cut_policy: str = "knowledge"
     reserved_tokens: int = 0
+    response_start: tuple[int, ...] = ()
 
     def read(self, text: str, name: str, parts: Sequence[Part] | None = None) -> ReadText:
         """Encodes a text as the model reads it, cut to the limit; `name` is for errors.
@@ -246,5 +249,6 @@ def open_text_reader(
         limit,
         config.is_decoder_only,
         options.get("cut_policy") or "knowledge",
+        response_start=InputLayout.of(config, tokenizer).target_prefix,
     )
     return opened, reader

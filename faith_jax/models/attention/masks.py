@@ -129,6 +129,8 @@ class AttentionMask(struct.PyTreeNode):
         kernel = config.kernel_on(platform, deterministic)
         rows, keys = self.keys.valid.shape
         queries = self.queries.valid.size // rows
+        if kernel == "splash" and self.queries.shared is not None:
+            kernel = "blocks"  # a query has one segment in splash
         if kernel == "cudnn" or goes_by_blocks(config.attention_block_length, queries, keys):
             return self.replace(kernel=kernel)
         return self.whole()

@@ -72,7 +72,9 @@ class SalienceEncoder:
         name = f"example {example.id!r}"
         read = self.reader.read_response([(prompt.inputs, prompt.parts)], (target, [part]), name)
         named = zip(content_words(example.response), content_words(response), strict=True)
-        words = _with_tokens(named, read.response_spans, len(before), read.response_places)
+        first = self.reader.response_start
+        places = [None if place is None else len(first) + place for place in read.response_places]
+        words = _with_tokens(named, read.response_spans, len(before), places)
         numbers = _order_grounding_texts(example)
         names = grounding.perspectives or ("",) * len(numbers)
         words_by_text: dict[int, tuple[Word, ...]] = {}
@@ -84,7 +86,7 @@ class SalienceEncoder:
                 for word, tokens in _with_tokens(named, read.input_spans, start, read.input_places)
             )
         argument_words = tuple(word for n in sorted(numbers) for word in words_by_text[n])
-        row = LikelihoodRow(read.inputs, read.response)
+        row = LikelihoodRow(read.inputs, [*first, *read.response])
         return SalienceInput(row, argument_words, words, read.cut)
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:

@@ -99,6 +99,16 @@ CONFIG = TransformerConfig(
 )  # fmt: skip
 
 
+def test_queries_of_two_segments_do_not_use_the_kernel():
+    """The kernel would hide the input that several responses of a line share."""
+    packed = tokens(packed=True)
+    shared = packed._replace(shared=np.ones_like(packed.segments))
+    config = CONFIG.replace(attention_kernel="splash", attention_block_length=128)
+    for queries, kernel in ((packed, "splash"), (shared, "blocks")):
+        mask = AttentionMask(queries, packed, causal=True).for_attention(config, True)
+        assert mask.kernel == kernel
+
+
 @pytest.mark.slow
 def test_a_model_with_scanned_windows_has_the_same_outputs():
     config = CONFIG.replace(attention_kernel="blocks", attention_block_length=0)

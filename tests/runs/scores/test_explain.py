@@ -51,6 +51,16 @@ def test_values_are_the_scorers(model, tmp_path, capsys):
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_colours_are_for_a_terminal_and_escapes_of_texts_are_not(model, capsys):
+    for colour in ("always", "never"):
+        texts = [*TEXTS[1:], "--query=Is \x1b[2J tea better?"]
+        assert explain(model, *texts, f"--response={RESPONSE}", f"--color={colour}") == 0
+        output = capsys.readouterr().out
+        assert r"Is \x1b[2J tea better?" in output
+        assert ("\x1b[4;31m" in output) == (colour == "always")
+        assert ("[awake]" in output) == (colour == "never")
+
+
 @pytest.mark.slow
 def test_arguments_of_a_topic_and_a_response_of_the_model(model, tmp_path, capsys):
     topic = npov.load_topics(samples.sample_folder("procon_npov"))[0]

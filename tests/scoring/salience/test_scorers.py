@@ -40,10 +40,10 @@ CAUSAL = pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def token_map(folder, inputs, targets):
     """The squared, normalised map of texts, from one row of the model alone."""
     opened, tokens = load_model(folder), load_vocabulary(folder)
-    ids = [*tokens.prefix_ids, *tokens.encode(inputs)]
+    ids, target_ids = [*tokens.prefix_ids, *tokens.encode(inputs)], tokens.encode(targets)
     if not opened.config.is_decoder_only:
-        ids += tokens.suffix_ids
-    return SalienceEngine(opened).maps([LikelihoodRow(ids, tokens.encode(targets))])[0]
+        ids, target_ids = [*ids, *tokens.suffix_ids], [*tokens.prefix_ids, *target_ids]
+    return SalienceEngine(opened).maps([LikelihoodRow(ids, target_ids)])[0]
 
 
 def token_words(folder, text, words, first=0, behind=""):
@@ -71,7 +71,7 @@ def test_words_of_the_npov_format(model):
     pro_first = ["Tea", "green", "calming", "cheap", "keeps", "people", "awake"]
     rows = token_words(model, inputs, pro_first, first, "{pro:")
     spoken = [word.text for word in content_words(response)]
-    columns = token_words(model, targets, spoken)
+    columns = token_words(model, targets, spoken, first)  # BART's decoder reads the prefix too
     expected = salience_scores.word_map(token_map(model, inputs, targets), rows, columns)
     # The rows are in the grounding's order.
     order = [4, 5, 6, 0, 1, 2, 3]
