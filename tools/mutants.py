@@ -635,6 +635,20 @@ SCORERS = _of(
         f"{_NLI}::test_monte_carlo_dropout_is_the_mean_over_exactly_k_masks",
     ),
     (
+        "likelihoods-read-prefix",
+        "inference/row_likelihoods.py",
+        "sources[row] = np.arange(span.start + len(start) - 1, span.stop)",
+        "sources[row] = np.arange(span.start + len(first_start) - 1, span.stop)",
+        f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
+    ),
+    (
+        "bart-targets-without-prefix",
+        "inference/texts/row_tokens.py",
+        "return () if self.config.is_decoder_only or is_start else self.prefix",
+        "return ()",
+        "tests/inference/test_class_probabilities.py",
+    ),
+    (
         "likelihood-source",
         "inference/row_likelihoods.py",
         "last = first_place + span.stop - 1",
