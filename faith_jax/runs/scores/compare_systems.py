@@ -372,9 +372,9 @@ def _evaluate_systems(files: Sequence[str], options: EvaluateOptions) -> Evaluat
     compared = compare_systems(files, options)
     check_several_rows(compared.ids)
     table, worst, _ = compared
-    figures = {"rows": (table.tidy or table).records()}
+    figures = {"rows": table.records()}
     if worst.rows:
-        figures["worst"] = (worst.tidy or worst).records()
+        figures["worst"] = worst.records()
     return Evaluation(table, figures, {}, (worst,) if worst.rows else ())
 
 
