@@ -139,21 +139,6 @@ class AreaComponents(NamedTuple):
     of_negatives: NDArray[np.float64]
     counts: tuple[int, int, int]
 
-    @property
-    def covariance(self) -> NDArray[np.float64]:
-        """The covariance of the AUCs: [scorers, scorers]; NaN with one unit of a class."""
-        first, second = self.of_positives, self.of_negatives
-        if min(self.counts) < 2:
-            return np.full((len(first),) * 2, math.nan)
-        # I / (I - 1) of Obuchowski 1997, where I is the number of units with rows of the class; for
-        # the product of both classes, of all units.
-        of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
-        products = first @ second.T
-        # If each row is a unit, no unit has rows of both classes: the products vanish, and the two
-        # terms of DeLong 1988 remain.
-        covariance = of_first * first @ first.T + of_second * second @ second.T
-        return covariance + of_both * (products + products.T)
-
     def estimate(self, weights: ArrayLike) -> Estimate:
         """Returns the weighted sum of the AUCs, such as a difference with the weights 1 and -1.
 
