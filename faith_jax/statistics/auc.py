@@ -23,8 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.statistics.bootstrap import cluster_numbers
 from faith_jax.statistics.intervals import Estimate, unit_sums
 
-_SURE = 0.99  # confidence of intervals below 0.5, from which labels seem to mean the opposite
-
 
 def check_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
     """Returns scores [..., rows] as float64 and labels [rows] as bool.
@@ -209,10 +207,16 @@ def area_components(
     )
 
 
+def below_chance(area: Estimate, sure: float = 0.99) -> str:
+    """Returns text on an AUC below 0.5, as of labels that mean the opposite; "" = it may not be."""
+    high = area.interval(sure, (0.0, 1.0)).high
+    return f"AUC {area.value:.2f}, {sure:.0%} interval up to {high:.2f}" if high < 0.5 else ""
+
+
 def warn_of_turned_labels(name: str, areas: Iterable[Estimate]) -> Iterator[str]:
     """Yields a warning if the AUCs of all scorers of a corpus are below chance, beyond doubt."""
-    intervals = [area.interval(_SURE, (0.0, 1.0)) for area in areas]
-    if intervals and all(interval.high < 0.5 for interval in intervals):
+    turned = [below_chance(area) for area in areas]
+    if turned and all(turned):
         yield (
             f"{name}: Warning: rows with the label 0 have higher scores of every scorer than "
             "those with 1, beyond chance. 1 must mean faithful, and higher scores more "
