@@ -60,8 +60,9 @@ class Table(NamedTuple):
     tidy: "Table | None" = None
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns the rows as JSON objects, with columns as keys."""
-        return [plain(dict(zip(self.columns, row, strict=True))) for row in self.rows]
+        """Returns the rows of the tidy form as JSON objects, with columns as keys."""
+        tidy = self.tidy or self
+        return [plain(dict(zip(tidy.columns, row, strict=True))) for row in tidy.rows]
 
 
 def figure_text(

@@ -157,6 +157,7 @@ def locate_sentences(text: str) -> Iterator[Piece]:
     """Yields the sentences of a text with their offsets."""
     end = 0
     for sentence in split_sentences(text):
+        # Search after the previous sentence, since a sentence may occur twice.
         start = text.index(sentence, end)
         end = start + len(sentence)
         yield Piece(sentence, start, end)

@@ -23,8 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.statistics.bootstrap import cluster_numbers
 from faith_jax.statistics.intervals import Estimate, unit_sums
 
-_SURE = 0.99  # confidence of intervals below 0.5, from which labels seem to mean the opposite
-
 
 def check_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
     """Returns scores [..., rows] as float64 and labels [rows] as bool.
@@ -139,21 +137,6 @@ class AreaComponents(NamedTuple):
     of_negatives: NDArray[np.float64]
     counts: tuple[int, int, int]
 
-    @property
-    def covariance(self) -> NDArray[np.float64]:
-        """The covariance of the AUCs: [scorers, scorers]; NaN with one unit of a class."""
-        first, second = self.of_positives, self.of_negatives
-        if min(self.counts) < 2:
-            return np.full((len(first),) * 2, math.nan)
-        # I / (I - 1) of Obuchowski 1997, where I is the number of units with rows of the class; for
-        # the product of both classes, of all units.
-        of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
-        products = first @ second.T
-        # If each row is a unit, no unit has rows of both classes: the products vanish, and the two
-        # terms of DeLong 1988 remain.
-        covariance = of_first * first @ first.T + of_second * second @ second.T
-        return covariance + of_both * (products + products.T)
-
     def estimate(self, weights: ArrayLike) -> Estimate:
         """Returns the weighted sum of the AUCs, such as a difference with the weights 1 and -1.
 
@@ -224,10 +207,16 @@ def area_components(
     )
 
 
+def below_chance(area: Estimate, sure: float = 0.99) -> str:
+    """Returns text on an AUC below 0.5, as of labels that mean the opposite; "" = it may not be."""
+    high = area.interval(sure, (0.0, 1.0)).high
+    return f"AUC {area.value:.2f}, {sure:.0%} interval up to {high:.2f}" if high < 0.5 else ""
+
+
 def warn_of_turned_labels(name: str, areas: Iterable[Estimate]) -> Iterator[str]:
     """Yields a warning if the AUCs of all scorers of a corpus are below chance, beyond doubt."""
-    intervals = [area.interval(_SURE, (0.0, 1.0)) for area in areas]
-    if intervals and all(interval.high < 0.5 for interval in intervals):
+    turned = [below_chance(area) for area in areas]
+    if turned and all(turned):
         yield (
             f"{name}: Warning: rows with the label 0 have higher scores of every scorer than "
             "those with 1, beyond chance. 1 must mean faithful, and higher scores more "

@@ -252,17 +252,13 @@ def auc_table(
         if len(two_class_names) > 1
         else None
     )
-    missing_shares: dict[str, dict[str, str]] = {}
-    missing_warnings: list[str] = []
-    for name, corpus in corpora.items():
-        meaning = "AUCs are of the {rows} that every scorer has"
-        baseline = next(iter(tested), "")
-        missing = measure_missing_scores(
-            corpus, scorers, meaning, baseline, confidence, cluster_field
-        )
-        missing_warnings += missing.warnings
-        for label, share in missing.shares.items():
-            missing_shares.setdefault(label, {})[name] = share
+    missing = measure_missing_scores(
+        {name: corpus.only(scorers) for name, corpus in corpora.items()},
+        "AUCs are of the {rows} that every scorer has",
+        next(iter(tested), ""),
+        confidence,
+        cluster_field,
+    )
     cells = {name: _build_cells(column, pairs, confidence) for name, column in columns.items()}
     candidates = columns | ({AVERAGE: average} if average else {})
     return AucTable(
@@ -284,10 +280,10 @@ def auc_table(
             if column.num_defined > 1
         },
         units=units,
-        missing_shares=missing_shares,
+        missing_shares=missing.shares,
         warnings=(
             # Warnings of missing scores advise --undefined, which is pointless once it is given.
-            *(missing_warnings if math.isnan(undefined) else ()),
+            *(missing.warnings if math.isnan(undefined) else ()),
             *_warn_of_single_units(used, units),
             *_warn_of_equal_scores(used, columns),
             *_warn_of_turned_labels(columns),
@@ -510,15 +506,14 @@ def _find_best_scorer(column: _Column, confidence: float) -> Best:
 
 
 class MissingScores(NamedTuple):
-    """Shares of undefined scores and of empty answers in a corpus, by the table row's name."""
+    """Shares of undefined scores and of empty answers, by the table row's name and corpus."""
 
-    shares: Mapping[str, str]
+    shares: Mapping[str, Mapping[str, str]]
     warnings: Sequence[str]
 
 
 def measure_missing_scores(
-    corpus: Corpus,
-    scorers: Sequence[str],
+    corpora: Mapping[str, Corpus],
     meaning: str,
     baseline: str,
     confidence: float,
@@ -530,36 +525,38 @@ def measure_missing_scores(
     baseline (""), with the scorer that is defined most often. Warnings include `meaning`, the
     effect on the figures; its {rows} tells how many rows with a label have all scores.
     """
-    labelled = corpus.part(~np.isnan(corpus.labels))
-    units = units_of([labelled], cluster_field).numbers
-    missing = {scorer: np.isnan(labelled.scores[scorer]) for scorer in scorers}
-    shares: dict[str, str] = {}
+    shares: dict[str, dict[str, str]] = {}
     warnings: list[str] = []
-    if any(is_missing.any() for is_missing in missing.values()):
-        fewest = min(scorers, key=lambda scorer: missing[scorer].sum())
-        reference = baseline or fewest
-        baselines = {scorer: reference for scorer in scorers if scorer != reference}
-        measures = {scorer: {UNDEFINED: missing_share([missing[scorer]])} for scorer in scorers}
-        compared = compare_measures(measures, baselines, confidence, units)
-        cells = {scorer: row[UNDEFINED] for scorer, row in compared.items()}
-        for scorer, cell in cells.items():
-            # Each scorer that lacks scores gets a row; if it differs from the reference, also a
-            # second row and a warning.
-            if cell.value > 0:
-                shares[f"{scorer}: {UNDEFINED}"] = cell.text(1)
-            if cell.differs:
-                shares[f"{scorer} {MINUS} {reference}: {UNDEFINED}"] = cell.difference_text(1)
-                size = f"{corpus.usable().sum():,} of {pluralize(len(labelled.ids), 'row')}"
-                warnings.append(
-                    f"{corpus.name}: Warning: {scorer} is undefined in {cell.value:.1f}% of the "
-                    f"rows with a label, {reference} in {cells[reference].value:.1f}%"
-                    f"{cell.test_text()}. {meaning.format(rows=size)}; --undefined=VALUE counts an "
-                    "undefined score as VALUE."
-                )
-    # Empty answers are the same for all scorers, so they get one row.
-    if (labelled.is_empty == 1).any():
-        measures = {"": {EMPTY: missing_share([labelled.is_empty])}}
-        shares[EMPTY] = compare_measures(measures, {}, confidence, units)[""][EMPTY].text(1)
+    for name, corpus in corpora.items():
+        labelled = corpus.part(~np.isnan(corpus.labels))
+        units = units_of([labelled], cluster_field).numbers
+        missing = {scorer: np.isnan(scores) for scorer, scores in labelled.scores.items()}
+        if any(is_missing.any() for is_missing in missing.values()):
+            reference = baseline or min(missing.items(), key=lambda item: item[1].sum())[0]
+            baselines = {scorer: reference for scorer in missing if scorer != reference}
+            measures = {s: {UNDEFINED: missing_share([values])} for s, values in missing.items()}
+            compared = compare_measures(measures, baselines, confidence, units)
+            cells = {scorer: row[UNDEFINED] for scorer, row in compared.items()}
+            for scorer, cell in cells.items():
+                # Each scorer that lacks scores gets a row; if it differs from the reference, also a
+                # second row and a warning.
+                if cell.value > 0:
+                    shares.setdefault(f"{scorer}: {UNDEFINED}", {})[name] = cell.text(1)
+                if cell.differs:
+                    label = f"{scorer} {MINUS} {reference}: {UNDEFINED}"
+                    shares.setdefault(label, {})[name] = cell.difference_text(1)
+                    size = f"{corpus.usable().sum():,} of {pluralize(len(labelled.ids), 'row')}"
+                    warnings.append(
+                        f"{corpus.name}: Warning: {scorer} is undefined in {cell.value:.1f}% of "
+                        f"the rows with a label, {reference} in {cells[reference].value:.1f}%"
+                        f"{cell.test_text()}. {meaning.format(rows=size)}; --undefined=VALUE "
+                        "counts an undefined score as VALUE."
+                    )
+        # Empty answers are the same for all scorers, so they get one row.
+        if (labelled.is_empty == 1).any():
+            measures = {"": {EMPTY: missing_share([labelled.is_empty])}}
+            cell = compare_measures(measures, {}, confidence, units)[""][EMPTY]
+            shares.setdefault(EMPTY, {})[name] = cell.text(1)
     return MissingScores(shares, warnings)
 
 

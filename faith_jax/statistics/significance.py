@@ -147,14 +147,15 @@ def hanley_mcneil_test(
     The correlation of the two AUCs is DeLong's estimate instead of the paper's table.
     """
     parts = area_components([scores_a, scores_b], labels)
-    areas, covariance = parts.areas, parts.covariance
+    areas = parts.areas
+    # The variances s² and t² of two areas and that of their difference give r: s² + t² - 2rst.
+    first, second, both = (parts.estimate(w).error ** 2 for w in ([1, 0], [0, 1], [1, -1]))
     # A scorer that ranks perfectly has no variance and no correlation.
-    product = covariance[0, 0] * covariance[1, 1]
-    correlation = covariance[0, 1] / math.sqrt(product) if product > 0 else 0.0
+    product = 4 * first * second
+    correlation = (first + second - both) / math.sqrt(product) if product > 0 else 0.0
     positive = np.asarray(labels).astype(bool)
     sizes = int(positive.sum()), int((~positive).sum())
     errors = [hanley_mcneil_error(area, *sizes) for area in areas]
-    # The variance of a difference of correlated areas: s² + t² - 2rst.
     variance = errors[0] ** 2 + errors[1] ** 2 - 2 * correlation * errors[0] * errors[1]
     return _normal_test(areas[0] - areas[1], variance)
 

@@ -458,7 +458,7 @@ class Table(workflow.TableWorkflow):
         sizes = {"all": len(factual)} | collections.Counter(factual)
         return {
             (row["system"], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
-            for row in (table.tidy or table).records()
+            for row in table.records()
         }
 
     def _read_claims(self, split: str, evidence: str) -> Iterator[Row]:

@@ -148,7 +148,7 @@ def _evaluate_verifiable(files: Sequence[str], options: EvaluateOptions) -> Eval
     if options.undefined is None:
         notes = ("An undefined score calls a claim not verifiable.", *notes)
     table = table._replace(notes=table.notes + notes)
-    outcome = Evaluation(table, {"rows": (table.tidy or table).records()}, {test.name: test})
+    outcome = Evaluation(table, {"rows": table.records()}, {test.name: test})
     meaning = "A claim without a score is called not verifiable"
     return with_undefined_shares(outcome, meaning, options)
 

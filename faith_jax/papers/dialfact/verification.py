@@ -190,8 +190,7 @@ def _evaluate_verifiers(files: Sequence[str], options: EvaluateOptions) -> Evalu
     predictions = {path: read_predictions(path, bare) for path in files}
     table = verification_table(claims, predictions, interval_draws(options), options.cluster_field)
     confusion = confusion_table(claims, predictions)
-    tables = {"rows": table, "confusion": confusion}
-    figures = {name: (part.tidy or part).records() for name, part in tables.items()}
+    figures = {"rows": table.records(), "confusion": confusion.records()}
     return Evaluation(table, figures, {}, (confusion,))
 
 

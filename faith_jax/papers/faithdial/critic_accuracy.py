@@ -187,9 +187,8 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
     ]
     notes = (f"Inputs that were cut: {'; '.join(cuts)}.",) if cuts else ()
     table = table._replace(notes=(*table.notes, *notes, *half_notes(corpora)))
-    figures = {"rows": (table.tidy or table).records()}
     outcome = with_undefined_shares(
-        Evaluation(table, figures, _side_by_side(systems)),
+        Evaluation(table, {"rows": table.records()}, _side_by_side(systems)),
         "Accuracies are of the rows that a system has",
         options,
     )

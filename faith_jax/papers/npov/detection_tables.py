@@ -164,9 +164,10 @@ class Table(workflow.TableWorkflow):
         notes = list(self._collect_table_notes(folder, corpora, notes))
         figures = {
             "model": options.model,
+            # As shown: `write_tables` adds the tidy forms.
             "tables": [
-                {"title": table.title, "notes": list(table.notes), "rows": table.records()}
-                for table in tables
+                {"title": t.title, "notes": list(t.notes), "rows": t._replace(tidy=None).records()}
+                for t in tables
             ],
         }
         title = "Detection of hallucinations and coverage errors (Chang 2024)"

@@ -32,7 +32,7 @@ from faith_jax.runs.calibration.stored import (
     write_calibration,
 )
 from faith_jax.scoring.registry import scorer_card, scorer_names
-from faith_jax.statistics.auc import area_components
+from faith_jax.statistics.auc import area_components, below_chance
 from faith_jax.statistics.calibration.guarantees import (
     controlling_threshold,
     one_row_of_each,
@@ -53,8 +53,6 @@ Floats = NDArray[np.float64]
 _COLUMNS = ("corpus", "groups", "accept", "reject", "probability", "log loss (nats)")
 # The name of all corpora together in the table, which no corpus may have.
 _TOGETHER = "all together"
-# Labels are inverted if the interval of the AUC with this confidence is below 0.5.
-_SURE = 0.99
 # Points of the figure's curve.
 _TARGETS = 60
 
@@ -242,15 +240,12 @@ def _calibrate_scores(
     level: float,
     ends: tuple[float, float],
 ) -> _Calibrated:
-    # Checks that faithful rows do not have the lower scores, beyond chance.
     areas = area_components([rows.scores], rows.labels, rows.units.numbers.tolist())
-    interval = areas.estimate([1.0]).interval(_SURE, (0.0, 1.0))
-    if interval.high < 0.5:
+    if figures := below_chance(areas.estimate([1.0])):
         raise InputError(
             f"{rows.name}: rows with the label 0 have higher scores of {scorer} than those with 1 "
-            f"(AUC {areas.areas[0]:.2f}, {_SURE:.0%} interval up to {interval.high:.2f}). 1 must "
-            "mean faithful, and higher scores more faithful; score --label-values=1=0,0=1 turns "
-            "labels that mean an error."
+            f"({figures}). 1 must mean faithful, and higher scores more faithful; score "
+            "--label-values=1=0,0=1 turns labels that mean an error."
         )
     accepting = rows.accepting(options, level, options.target)
     rejecting = rows.rejecting(options, level, options.reject_target or options.target)

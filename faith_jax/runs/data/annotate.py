@@ -211,6 +211,6 @@ def ratings(options: RatingOptions) -> str:
     table = table._replace(notes=(note, *table.notes))
     agreed = agreement_of_judges(form, annotations, places)
     if options.json:
-        figures = {"rows": (table.tidy or table).records(), "agreement": agreed.records()}
+        figures = {"rows": table.records(), "agreement": agreed.records()}
         write_json(options.json, {"title": table.title, "notes": list(table.notes), **figures})
     return f"{render_table(table)}\n{render_table(agreed)}"

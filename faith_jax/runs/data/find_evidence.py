@@ -133,7 +133,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         plain = Table("", ("what", "at_most", "recall", "low", "high", "claims"), tuple(tidy))
         table = Table("Gold evidence that was found", columns, tuple(cells), (), plain)
         if options.json:
-            write_json(options.json, {"rows": (table.tidy or table).records()})
+            write_json(options.json, {"rows": table.records()})
     yield f"{target}: evidence of {pluralize(len(evidence_rows), 'claim')}"
     if table.rows:
         yield render_table(table)

@@ -311,10 +311,10 @@ def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) 
     table, *further = _balanced_accuracy_tables(
         usable_parts(parts, scorers, options), usable_parts(tuning, scorers, options), options
     )
-    figures = {"rows": (table.tidy or table).records()}
+    figures = {"rows": table.records()}
     if further:
         (differences,) = further
-        figures["differences"] = (differences.tidy or differences).records()
+        figures["differences"] = differences.records()
     outcome = Evaluation(table, figures, parts, tuple(further))
     return with_undefined_shares(outcome, COMMON_ROWS, options)
 

@@ -5,7 +5,7 @@ import collections
 import heapq
 import math
 import pathlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,22 +60,52 @@ def compare_systems(
     systems of a corpus have are left out. With `are_systems` False, the files are separate corpora,
     and their rows are not matched.
     """
+    layout = read_layout(options.table, Layout) if options.table else Layout()
     system_rows = _SystemRows(options, {} if options.table else systems_by_file(files, options))
-    layout = read_layout(options.table, Layout) if options.table else None
-    columns: Collection[Column] = layout.columns.values() if layout else ()
-    references = [column.reference for column in columns if not column.scorer]
+    references = [column.reference for column in layout.columns.values() if not column.scorer]
     fields = [*references, *cluster_fields(options)]
     # With --table, scorers may compare the same responses with different groundings.
-    selection = Kept(bool(references), False, False, fields, same_grounding=layout is None)
+    selection = Kept(bool(references), False, False, fields, same_grounding=not options.table)
     corpora = read_corpora({path: system_rows.rows(path) for path in files}, selection)
     grouped: dict[tuple[str, str], list[Corpus]] = {}
     for name, corpus in chosen_scorers(corpora, options.scorers).items():
         grouped.setdefault(system_rows.places[name], []).append(corpus)
     notes: list[str] = []
-    if layout is None and are_systems:
-        grouped = _on_shared_rows(grouped, notes)
-    elif layout is None:
+    if not are_systems:
         grouped = {(f"{of} of {name}", name): members for (of, name), members in grouped.items()}
+    elif not options.table:
+        grouped = _on_shared_rows(grouped, notes)
+    baselines = _choose_baselines(options, [system for _, system in grouped])
+    names = dict.fromkeys(name for corpora in grouped.values() for name in corpora[0].scores)
+    if options.table:
+        names = {c.scorer: None for c in layout.columns.values() if c.scorer in names}
+    bounds = {name: _find_bounds(name, grouped, notes) for name in names}
+    if options.table:
+        columns = {
+            name: msgspec.structs.replace(column, bounds=column.bounds or bounds.get(column.scorer))
+            for name, column in layout.columns.items()
+        }
+    else:
+        columns = _build_scorer_columns(bounds, options, notes)
+    table = systems_table(
+        grouped,
+        msgspec.structs.replace(layout, columns=columns),
+        baselines,
+        options.confidence,
+        options.cluster_field,
+        differences=not options.table,
+        undefined=undefined_score(options),
+    )
+    table = table._replace(notes=(*table.notes, *notes))
+    if not options.table and all(of == _NO_CORPUS for of, _ in system_rows.places.values()):
+        table = _without_corpus_column(table)
+        if not are_systems:
+            table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
+    return _ComparedSystems(table, system_rows.worst(), {n: c.ids for n, c in corpora.items()})
+
+
+def _choose_baselines(options: EvaluateOptions, systems: Sequence[str]) -> dict[str, str]:
+    """Returns the baseline of each system that has one."""
     baselines: dict[str, str] = {}
     for text in options.compare:
         system, _, rival = text.rpartition(":")
@@ -87,62 +117,8 @@ def compare_systems(
                 "baseline in a table, so compare it with another one in a second run."
             )
         baselines[system] = rival
-    systems = list(dict.fromkeys(system for _, system in grouped))
-    baseline = options.baseline or ("" if baselines or layout else systems[0])
-    if baseline:
-        baselines = {name: baseline for name in systems if name != baseline}
-    names = dict.fromkeys(name for corpora in grouped.values() for name in corpora[0].scores)
-    if layout:
-        names = {column.scorer: None for column in columns if column.scorer in names}
-    bounds = {name: _find_bounds(name, grouped, notes) for name in names}
-    cards = {name: read_card(name) for name in names if name in preset_names()}
-    published = {name: card.threshold for name, card in cards.items() if card.threshold is not None}
-    if layout:
-        columns_by_name = {
-            name: msgspec.structs.replace(column, bounds=column.bounds or bounds.get(column.scorer))
-            for name, column in layout.columns.items()
-        }
-        layout = msgspec.structs.replace(layout, columns=columns_by_name)
-    else:
-        columns_by_name = _build_scorer_columns(bounds, options, published)
-    with_threshold = {text.rpartition(":")[0] for text in options.below}
-    if layout is None:
-        notes += [
-            f"{name}: its authors find a response supported above {threshold:g}."
-            for name, threshold in published.items()
-            if name not in with_threshold
-        ]
-    with_threshold |= published.keys()
-    if layout is None and any(
-        column.below is not None and column.scorer not in with_threshold
-        for column in columns_by_name.values()
-    ):
-        notes.append(
-            "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. "
-            "Read from the lowest upwards, then say yours: --below=SCORER:VALUE."
-        )
-    table = systems_table(
-        grouped,
-        layout or Layout(columns=columns_by_name),
-        baselines,
-        options.confidence,
-        options.cluster_field,
-        differences=layout is None,
-        undefined=undefined_score(options),
-    )
-    table = table._replace(notes=(*table.notes, *notes))
-    if layout is None and all(corpus == _NO_CORPUS for corpus, _ in system_rows.places.values()):
-        # No row names a corpus, so the first column and the notes need not.
-        notes, lead = [], f"{_NO_CORPUS}: "
-        for note in table.notes:
-            bare = note.removeprefix(lead)
-            notes.append(note if bare == note else bare[:1].upper() + bare[1:])
-        rows = tuple(row[1:] for row in table.rows)
-        table = table._replace(columns=table.columns[1:], rows=rows, notes=tuple(notes))
-        if not are_systems:
-            table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
-    ids = {name: corpus.ids for name, corpus in corpora.items()}
-    return _ComparedSystems(table, system_rows.worst(), ids)
+    baseline = options.baseline or ("" if baselines or options.table else systems[0])
+    return {name: baseline for name in systems if name != baseline} if baseline else baselines
 
 
 def _find_bounds(
@@ -165,11 +141,12 @@ def _find_bounds(
 
 
 def _build_scorer_columns(
-    bounds: Mapping[str, tuple[float, float] | None],
-    options: EvaluateOptions,
-    published: Mapping[str, float],
+    bounds: Mapping[str, tuple[float, float] | None], options: EvaluateOptions, notes: list[str]
 ) -> dict[str, Column]:
-    """Returns the columns of the scorers: their means, and the shares of rows below a score."""
+    """Returns the columns of the scorers: their means, and the shares of rows below a score.
+
+    On a scale from 0 to 1, a score that --below does not give is that of the authors, or 0.5.
+    """
     below: dict[str, float] = {}
     for text in options.below:
         name, _, value = text.rpartition(":")
@@ -183,15 +160,37 @@ def _build_scorer_columns(
         if name not in bounds:
             hint = did_you_mean(name, bounds)
             raise ConfigError(f"--below: there are no scores of {name!r}.{hint}")
+    cards = {name: read_card(name) for name in bounds if name in preset_names()}
+    published = {name: card.threshold for name, card in cards.items() if card.threshold is not None}
+    notes += [
+        f"{name}: its authors find a response supported above {threshold:g}."
+        for name, threshold in published.items()
+        if name not in below
+    ]
+    by_default = {name for name, ends in bounds.items() if ends == (0.0, 1.0)} - below.keys()
+    if by_default - published.keys():
+        notes.append(
+            "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. "
+            "Read from the lowest upwards, then say yours: --below=SCORER:VALUE."
+        )
+    below |= {name: published.get(name, 0.5) for name in by_default}
     columns = {}
     for name, ends in bounds.items():
         columns[name] = Column(name, bounds=ends)
-        if name not in below and ends == (0.0, 1.0):
-            below[name] = published.get(name, 0.5)
         if name in below:
             title = f"{name} < {below[name]:g}, %"
             columns[title] = Column(name, below=below[name], high=0.01, digits=1)
     return columns
+
+
+def _without_corpus_column(table: Table) -> Table:
+    """Returns a table of rows that name no corpus without its first column, also in its notes."""
+    notes, lead = [], f"{_NO_CORPUS}: "
+    for note in table.notes:
+        bare = note.removeprefix(lead)
+        notes.append(note if bare == note else bare[:1].upper() + bare[1:])
+    rows = tuple(row[1:] for row in table.rows)
+    return table._replace(columns=table.columns[1:], rows=rows, notes=tuple(notes))
 
 
 def systems_by_file(files: Sequence[str], options: Comparison) -> dict[str, str]:
@@ -372,9 +371,9 @@ def _evaluate_systems(files: Sequence[str], options: EvaluateOptions) -> Evaluat
     compared = compare_systems(files, options)
     check_several_rows(compared.ids)
     table, worst, _ = compared
-    figures = {"rows": (table.tidy or table).records()}
+    figures = {"rows": table.records()}
     if worst.rows:
-        figures["worst"] = (worst.tidy or worst).records()
+        figures["worst"] = worst.records()
     return Evaluation(table, figures, {}, (worst,) if worst.rows else ())
 
 

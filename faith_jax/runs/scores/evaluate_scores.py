@@ -101,7 +101,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     if protocol.reads_scores:
         for name, checked in tabulate_checked_claims(files, options).items():
             further = (*further, checked)
-            figures_by_name = {**figures_by_name, name: (checked.tidy or checked).records()}
+            figures_by_name = {**figures_by_name, name: checked.records()}
     notes = list(table.notes)
     if options.undefined is not None:
         notes.append(f"Undefined scores count as {options.undefined:g}.")

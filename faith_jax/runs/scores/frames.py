@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, reason
-from faith_jax.core.table import Table
 from faith_jax.datasets.grounded_rows import cell_text, text_columns
 from faith_jax.datasets.tables import frame_rows
 from faith_jax.export.read_scored import ScoredColumns, score_columns, scored_fields
@@ -137,8 +136,7 @@ def _evaluate_frames(
         files = _write_frames(systems, scorers, columns or {}, pathlib.Path(folder), compared=True)
         evaluate_options = _make_options(EvaluateOptions, scorers=tuple(scorers), **options)
         table = evaluation(files, evaluate_options).table
-    tidy: Table = table.tidy or table
-    frame = as_frame(tidy.records(), list(tidy.columns))
+    frame = as_frame(table.records(), list((table.tidy or table).columns))
     frame.attrs |= {"title": table.title, "notes": list(table.notes)}
     # Only for this frame: frames that pandas derives from it, such as slices, show no notes.
     frame._repr_html_ = functools.partial(_show_with_notes, frame)

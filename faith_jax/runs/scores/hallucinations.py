@@ -233,7 +233,7 @@ def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> 
     if not options.development:
         remedy = "; --development=FILE, the scored development part, chooses one"
         table = table._replace(notes=(*table.notes, *half_notes(parts, remedy)))
-    outcome = Evaluation(table, {"rows": (table.tidy or table).records()}, parts)
+    outcome = Evaluation(table, {"rows": table.records()}, parts)
     return with_undefined_shares(outcome, COMMON_ROWS, options)
 
 

@@ -203,19 +203,13 @@ def with_undefined_shares(outcome: Evaluation, meaning: str, options: Comparison
     with undefined scores; for `meaning`, see `measure_missing_scores`.
     """
     compared = meaning, options.baseline, options.confidence, options.cluster_field
-    shares: dict[str, dict[str, str]] = {}
-    warnings: list[str] = []
-    for name, corpus in outcome.corpora.items():
-        missing = measure_missing_scores(corpus, list(corpus.scores), *compared)
-        warnings += missing.warnings
-        for label, share in missing.shares.items():
-            if label != EMPTY:
-                shares.setdefault(label, {})[name] = share
+    missing = measure_missing_scores(outcome.corpora, *compared)
+    shares = {label: row for label, row in missing.shares.items() if label != EMPTY}
     if not shares:
         return outcome
     table = outcome.table
     if options.undefined is None:  # the warnings advise to set it
-        table = table._replace(notes=(*table.notes, *warnings))
+        table = table._replace(notes=(*table.notes, *missing.warnings))
     rows = ((label, *(row.get(n, "") for n in outcome.corpora)) for label, row in shares.items())
     title = "Undefined scores of the rows with a label"
     note = f"{MARK} another share: p \u2264 {SIGNIFICANT:g} by Student's t, with Holm's correction."

@@ -81,7 +81,7 @@ def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Eval
                 tidy.append((*record, figures.rows, figures.share.units))
     title = "Thresholds by the labels, and what they do on rows that did not choose them"
     table = Table(title, _COLUMNS, tuple(rows), tuple(notes), Table("", _TIDY, tuple(tidy)))
-    return Evaluation(table, {"rows": (table.tidy or table).records()}, corpora)
+    return Evaluation(table, {"rows": table.records()}, corpora)
 
 
 THRESHOLDS = EvaluationProtocol(

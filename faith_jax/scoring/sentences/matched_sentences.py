@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 
 from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.types import GroundedExample
-from faith_jax.core.words import split_sentences
+from faith_jax.core.words import locate_sentences
 from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring.base import Judgement, sentence_words
 from faith_jax.scoring.model_cards import CARDS
@@ -237,8 +237,5 @@ def _split_clauses(link: str, text: str) -> Iterator[tuple[int, int]]:
 def _argument_sentences(example: GroundedExample) -> Iterator[Sentence]:
     sides = example.grounding.perspectives if _has_sides(example) else ()
     for number, text in enumerate(example.grounding.texts):
-        place = 0
-        for sentence in split_sentences(text):
-            place = text.index(sentence, place)
-            yield Sentence(sentence, place, number, sides[number] if sides else "")
-            place += len(sentence)
+        for sentence, start, _ in locate_sentences(text):
+            yield Sentence(sentence, start, number, sides[number] if sides else "")

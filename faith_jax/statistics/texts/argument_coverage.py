@@ -19,7 +19,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
-from faith_jax.core.words import split_sentences
+from faith_jax.core.words import locate_sentences, split_sentences
 from faith_jax.statistics.texts.text_metrics import PUBLISHED, content_words
 
 # Words by which a response says that views differ, who holds them and how they follow each other.
@@ -77,28 +77,23 @@ def tell_arguments(
     Words are Porter stems without stop words, as in Chang 2024, section 3.1; words of
     `FRAMING_WORDS` do not count in the response.
     """
-    sentences = split_sentences(response)
+    sentences = list(locate_sentences(response))
+    words_by_sentence = [content_words(s.text, normalization) for s in sentences]
     telling_stems = [
-        [w.stem for w in content_words(s, normalization) if w.text.lower() not in FRAMING_WORDS]
-        for s in sentences
+        [w.stem for w in words if w.text.lower() not in FRAMING_WORDS]
+        for words in words_by_sentence
     ]
     # Arguments may have framing words too, so this keeps them.
-    everything = [[w.stem for w in content_words(s, normalization)] for s in sentences]
+    everything = [[w.stem for w in words] for words in words_by_sentence]
     argument_stems = [[w.stem for w in content_words(text, normalization)] for text in arguments]
     query_stems = {word.stem for word in content_words(query, normalization)}
-    spans, end = [], 0
-    for sentence in sentences:
-        # Search after the previous sentence, since a sentence may occur twice.
-        start = response.index(sentence, end)
-        end = start + len(sentence)
-        spans.append((start, end))
     return ToldArguments(
         tuple(
             _find_best_window(words, everything, len(split_sentences(text)))
             for words, text in zip(argument_stems, arguments, strict=True)
         ),
         tuple(_measure_sentences(telling_stems, argument_stems, query_stems)),
-        tuple(spans),
+        tuple((sentence.start, sentence.end) for sentence in sentences),
     )
 
 
