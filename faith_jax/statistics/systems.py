@@ -315,8 +315,19 @@ def _measure_columns(
     columns: Mapping[str, Column],
     undefined: float,
 ) -> dict[str, dict[str, Measure]]:
-    """Returns, by system, the figures of the columns that a corpus has."""
+    """Returns, by system, the figures of the columns that a corpus's first system has.
+
+    Raises:
+      InputError: another system lacks the scores of such a column.
+    """
     first = next(iter(systems.values()))[0]
+    for system, replicates in systems.items():
+        for scorer in sorted({c.scorer for c in columns.values()} & set(first.scores)):
+            if any(scorer not in part.scores for part in replicates):
+                raise InputError(
+                    f"{corpus}: {system} has no scores of {scorer}, which the first system has; "
+                    "score it by the same scorers."
+                )
     return {
         system: {
             name: join_replicates(

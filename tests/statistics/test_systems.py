@@ -275,6 +275,12 @@ def test_replicates_count_together_and_have_a_spread():
     assert "c: 2 rows can say little: figures may change much." in notes
 
 
+def test_all_systems_of_a_corpus_have_the_first_ones_scorers():
+    other = dataclasses.replace(corpus([0.5]), scores={"g1": np.array([0.5])})
+    with pytest.raises(InputError, match="c: b has no scores of f1, which the first system has"):
+        systems_table({("c", "a"): [corpus([0.1])], ("c", "b"): [other]}, Layout(), {})
+
+
 def test_rows_are_paired_by_their_ids():
     """In another order the same scores do not differ at all."""
     first, second = corpus([0.1, 0.9, 0.4]), corpus([0.4, 0.1, 0.9], ids=("2", "0", "1"))
