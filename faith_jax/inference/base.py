@@ -16,7 +16,7 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean, plurali
 from faith_jax.core.settings import Positive, check_value
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.generation import Branch, for_model, generate, row_keys
+from faith_jax.decoding.generation import Branch, generate, row_keys
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
@@ -214,7 +214,6 @@ class GenerativeModel(BaseModel):
         """
         # Imported here, since `opening` imports this module.
         from faith_jax.datasets.input_rows import input_row
-        from faith_jax.inference.batch_decoder import decoded_rows
         from faith_jax.inference.opening import input_limit, open_tokenizer
         from faith_jax.inference.texts.row_tokens import RowTokens
 
@@ -244,12 +243,7 @@ class GenerativeModel(BaseModel):
             longest, decoding.max_length, ("max_input_length", "max_length")
         )
         ids, second = [tokens.ids for tokens in read_rows], [tokens.second for tokens in read_rows]
-        # A batch is decoded in order of length and in few shapes; one row does not need this.
-        if batch is None:
-            result = self._decode_input(ids[0], second[0], seed, options)
-            decoded = decoded_rows(result, for_model(decoding, self.module))
-        else:
-            decoded = self._decode_batch(ids, second, seed, decoding, batch_size)
+        decoded = self._decode_batch(ids, second, seed, decoding, batch_size)
         if unfinished := sum(not r.finished for responses in decoded for r in responses):
             logger.warning(
                 "%s not finished at max_length = %d",
@@ -288,15 +282,6 @@ class GenerativeModel(BaseModel):
             check_value("decoding: seed", seed, _Seed),
         )
         return decoder(self.params, ids, None, second)
-
-    def _decode_input(
-        self, ids: list[int], second: list[int], seed: int, options: dict[str, Any]
-    ) -> DecodingResult:
-        """Decodes one input; `second` is the second input of PMI-Decode or DoHA."""
-        if options.get("pmi") is not None:
-            return self.decode_pmi([ids], [second], seed=seed, **options)
-        inputs: Any = ([ids], [second]) if self.config.knowledge_attention else [ids]
-        return self.decode(inputs, seed=seed, **options)
 
     def _generate(
         self, branches: Sequence[Branch], seed: Any, config: DecodingConfig
