@@ -353,7 +353,7 @@ class Transformer(nn.Module):
                     "T5X's decoding has no place for a decoder prompt: use start_decoding and "
                     "decode_step, or an encoder prompt."
                 )
-            hidden = self._decode_hidden(
+            hidden = self._decode_with_cache(
                 encoded, encoder_input_tokens, decoder_input_tokens, max_decode_length
             )
         else:
@@ -454,7 +454,7 @@ class Transformer(nn.Module):
         start = jnp.zeros((batch, 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
         # Creates an empty cache of this length and fills the encoder's; the token is not stored.
-        self._decode_hidden(encoded, encoder_input_tokens, start, cache_length)
+        self._decode_with_cache(encoded, encoder_input_tokens, start, cache_length)
         if cfg.decoder_prompt_length:
             # The prompt without any tokens: its keys and values are the first in the cache.
             prompt = self.decoder_prompt(jnp.zeros((batch, 0, cfg.emb_dim), cfg.dtype))
@@ -542,7 +542,7 @@ class Transformer(nn.Module):
             )
         # One token per row, [rows], becomes [rows, 1].
         fed = tokens.reshape(len(tokens), -1)
-        hidden = self._decode_hidden(None, encoder_input_tokens, fed, None)
+        hidden = self._decode_with_cache(None, encoder_input_tokens, fed, None)
         return self.logits(hidden.reshape(*tokens.shape, -1))
 
     def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
@@ -592,7 +592,7 @@ class Transformer(nn.Module):
         else:
             self.classifier(hidden[:, 0], deterministic=True)
 
-    def _decode_hidden(
+    def _decode_with_cache(
         self,
         encoded: Inputs | None,
         encoder_input_tokens: Inputs | None,
