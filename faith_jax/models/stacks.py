@@ -284,10 +284,6 @@ class Decoder(_Stack):
             x = self.decoder_norm(x)
         return self.dropout(x, deterministic=deterministic or not cfg.broadcast_dropout)
 
-    def output_kernel(self) -> Array:
-        """Returns the kernel [embed, vocab] of the output layer (only in untied models)."""
-        return self.logits_dense.kernel
-
     def _advance_cache(self, length: int) -> tuple[Array, Array, Array, Array | None]:
         """Advances the cache by `length` tokens; its index is a scalar, or one index per row.
 

@@ -559,7 +559,7 @@ class Transformer(nn.Module):
             cfg.emb_dim**-0.5 if (cfg.scale_tied_logits if tied else cfg.scale_own_logits) else 1.0
         )
         if not tied:
-            kernel = self.decoder.output_kernel()
+            kernel = self.decoder.logits_dense.kernel  # [embed, vocab]
             return OutputLayer(kernel, False, scale, bias, cfg.logits_softcap)
         # The embedding is used in its own layout, [vocab, embed], and not transposed.
         embedding = self.decoder_embedder.embedding
