@@ -111,7 +111,7 @@ def _encode(
     module: Transformer, params: PyTree, inputs: Inputs, max_length: int
 ) -> tuple[PyTree, PyTree]:
     variables = {"params": params}
-    encoded = module.apply(variables, inputs, None, False, method="encode")
+    encoded = module.apply(variables, inputs, enable_dropout=False, method="encode")
     _, caches = module.apply(
         variables,
         encoded,

@@ -370,8 +370,7 @@ def decoder_states(
     variables: PyTree = {"params": params}
     encoded = None
     if inputs is not None:
-        # The False is `enable_dropout`.
-        encoded = module.apply(variables, inputs, None, False, method="encode")
+        encoded = module.apply(variables, inputs, enable_dropout=False, method="encode")
     return module.apply(
         variables, encoded, inputs, decoder_input, enable_dropout=False, method="decode_hidden"
     )

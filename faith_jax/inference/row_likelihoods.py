@@ -170,19 +170,16 @@ def token_log_probs(
 
 def _compute_hidden_states(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
     """Returns the states before the output layer, [lines, length, embed]."""
-    variables: PyTree = {"params": params}
-    options: Any = {"enable_dropout": False, "method": "decode_hidden"}
-    options["decoder_segment_ids"] = read.segments
-    options["decoder_positions"] = read.positions
+    apply = functools.partial(module.apply, {"params": params}, enable_dropout=False)
+    options: Any = {"decoder_segment_ids": read.segments, "decoder_positions": read.positions}
+    options["method"] = "decode_hidden"
     if isinstance(read, Lines):
-        options["shared_segment_ids"] = read.shared
-        return module.apply(variables, None, None, read.tokens, **options)
-    # Without dropout. The rows already have room for the soft prompt, so none is prepended.
-    keys = (read.keys, read.key_segments, False, None, True)
-    encoded = module.apply(variables, *keys, method="encode")
+        return apply(None, None, read.tokens, shared_segment_ids=read.shared, **options)
+    segments = {"encoder_segment_ids": read.key_segments}
+    # The rows already have room for the soft prompt, so none is prepended.
+    encoded = apply(read.keys, **segments, has_room=True, method="encode")
     # Only cross-attention sorts the queries by the line of their keys.
-    options |= {"encoder_segment_ids": read.key_segments, "regrouped": read.queries}
-    return module.apply(variables, encoded, read.keys, read.tokens, **options)
+    return apply(encoded, read.keys, read.tokens, regrouped=read.queries, **segments, **options)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))

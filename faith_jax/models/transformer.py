@@ -573,7 +573,7 @@ class Transformer(nn.Module):
         cfg = self.config
         if cfg.is_encoder_only:
             # Flax only creates parameters of modules that are called: the encoder and all heads.
-            hidden: Any = self.encode(tokens, None, False)
+            hidden: Any = self.encode(tokens, enable_dropout=False)
             if cfg.has_classifier:
                 self.classifier(hidden[:, 0], deterministic=True)
             if cfg.span_head:
@@ -585,7 +585,7 @@ class Transformer(nn.Module):
         inputs: Any = None if cfg.is_decoder_only else tokens
         if cfg.knowledge_attention:
             inputs = (tokens, tokens)
-        encoded = None if inputs is None else self.encode(inputs, None, False)
+        encoded = None if inputs is None else self.encode(inputs, enable_dropout=False)
         hidden = self.decode_hidden(encoded, inputs, tokens, None, enable_dropout=False)
         if cfg.writes_text:
             self.logits(hidden)
