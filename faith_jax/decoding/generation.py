@@ -21,9 +21,9 @@ from faith_jax.decoding.shared_prefixes import SharedInputs
 from faith_jax.decoding.steps import (
     DecodingResult,
     Prefilled,
+    copy_rows,
     model_scores,
     reorder_rows,
-    repeat_rows,
     stack_rows,
     take_back,
 )
@@ -104,7 +104,7 @@ def read(
         return memory, caches["cache"]
 
     memory, cache = functools.reduce(stack_rows, map(read_branch, branches))
-    return memory, repeat_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
+    return memory, copy_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
 
 
 def _encode(

@@ -176,7 +176,7 @@ def loop_in_stages(
     return state
 
 
-def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
+def copy_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
     """Repeats each of the `batch` rows of a cache `copies` times, in consecutive rows."""
     if copies == 1:
         return cache

@@ -32,7 +32,7 @@ logger = logging.getLogger("faith_jax")
 Texts = str | Sequence[str] | Sequence[Sequence[str]]  # for one row, or for each row of a batch
 
 # Defaults of `respond`, in tokens.
-LONGEST_INPUT, LONGEST_RESPONSE = 512, 512
+DEFAULT_INPUT_LENGTH, DEFAULT_RESPONSE_LENGTH = 512, 512
 
 _Seed = Annotated[
     int, msgspec.Meta(ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
@@ -220,7 +220,7 @@ class GenerativeModel(BaseModel):
         if knowledge is not None and reads_two_sides(self.path or ""):
             logger.warning(TWO_SIDES_ONLY, self.path)
         # The caller's options override the default length.
-        options = {"max_length": LONGEST_RESPONSE} | options
+        options = {"max_length": DEFAULT_RESPONSE_LENGTH} | options
         decoding = self._build_decoding_config(options, pmi=options.get("pmi") is not None)
         # Arguments of one row, or of all rows of a batch.
         fields = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
@@ -233,7 +233,7 @@ class GenerativeModel(BaseModel):
         ]
         # Tokenize the inputs, cut to the limit, and check positions before decoding anything.
         tokenizer = open_tokenizer(self.path, vocabulary, self.config)
-        limit = input_limit(self.config, max_input_length, LONGEST_INPUT)
+        limit = input_limit(self.config, max_input_length, DEFAULT_INPUT_LENGTH)
         read = RowTokens.of(
             self.config, tokenizer, limit, "max_input_length", cut_policy, decoding.pmi is not None
         )
@@ -359,7 +359,7 @@ def _rows_of(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     ]
 
 
-def decoder_states(
+def hidden_states(
     module: Transformer, params: PyTree, inputs: Inputs | None, decoder_input: Array
 ) -> Any:
     """Returns the states before the output layer, [batch, length, embed], without dropout.
@@ -382,5 +382,5 @@ def next_logits(
 ) -> Array:
     """Returns the logits after each of the decoder's tokens, float32 [batch, length, vocab]."""
     # Teacher forcing: computes all positions at once, from the given tokens.
-    states = decoder_states(module, params, inputs, decoder_input)
+    states = hidden_states(module, params, inputs, decoder_input)
     return output_layer(module, params).logits(states)

@@ -26,7 +26,7 @@ from faith_jax.inference.batching import FilledLines, batch_tokens, padded_lengt
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.packing import (
-    LENGTHS,
+    LINE_LENGTHS,
     TARGET_LENGTHS,
     Block,
     BlockShape,
@@ -443,7 +443,7 @@ class LikelihoodEngine(PackedEngine):
         """Returns the rows grouped by input, with the number of tokens that follow it."""
         longest = max(len(rows[number].fed) for number in window)
         # New lines are at most four times as long as the longest row; see `packing`.
-        length = max(4 * padded_length(longest, LENGTHS), self._packer.longest_line)
+        length = max(4 * padded_length(longest, LINE_LENGTHS), self._packer.longest_line)
         shares = self.model.config.can_share_inputs(length)
         by_input: dict[Any, list[int]] = {}
         for number in window:
@@ -640,10 +640,10 @@ def scoring_program(
         return jax.ShapeDtypeStruct(shape, jnp.int32, sharding=partitioner.rows)
 
     if config.is_decoder_only:
-        length = padded_length(config.decoder_prompt_length + len(row.fed), LENGTHS)
+        length = padded_length(config.decoder_prompt_length + len(row.fed), LINE_LENGTHS)
         read: Lines | Blocks = Lines(*[ints(rows, length)] * 4)
     else:
-        keys = padded_length(config.encoder_prompt_length + len(row.inputs), LENGTHS)
+        keys = padded_length(config.encoder_prompt_length + len(row.inputs), LINE_LENGTHS)
         length = padded_length(config.decoder_prompt_length + len(row.targets), TARGET_LENGTHS)
         inputs, target_ints = ints(rows, keys), ints(rows, length)
         # Indices of all tokens of a group; see `Regrouped`.
