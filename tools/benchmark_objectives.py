@@ -82,7 +82,7 @@ def training_step(
 
     def loss(params: Any, batch: Any) -> Any:
         prepared = objective.prepare(module, batch, state.objective)
-        return objective(module, params, prepared, jax.random.key(1))[0]
+        return objective(module, params, prepared, jax.random.key(1))[0]["loss"]
 
     compiled = jax.jit(jax.value_and_grad(loss)).lower(params, placed).compile()
     analysis: Any = compiled.cost_analysis()

@@ -21,9 +21,9 @@ from faith_jax.decoding.shared_prefixes import SharedInputs
 from faith_jax.decoding.steps import (
     DecodingResult,
     Prefilled,
+    copy_rows,
     model_scores,
     reorder_rows,
-    repeat_rows,
     stack_rows,
     take_back,
 )
@@ -104,14 +104,14 @@ def read(
         return memory, caches["cache"]
 
     memory, cache = functools.reduce(stack_rows, map(read_branch, branches))
-    return memory, repeat_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
+    return memory, copy_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
 
 
 def _encode(
     module: Transformer, params: PyTree, inputs: Inputs, max_length: int
 ) -> tuple[PyTree, PyTree]:
     variables = {"params": params}
-    encoded = module.apply(variables, inputs, None, False, method="encode")
+    encoded = module.apply(variables, inputs, enable_dropout=False, method="encode")
     _, caches = module.apply(
         variables,
         encoded,

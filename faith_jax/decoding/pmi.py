@@ -99,7 +99,6 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
         return cache._replace(base=base.reorder(cache.base, rows.reshape(-1)))
 
     def take_back(cache: _PairedCache, tokens: Array) -> _PairedCache:
-        assert base.take_back is not None
         return cache._replace(base=base.take_back(cache.base, double_rows(tokens)))
 
     started = jnp.zeros(base.first_tokens.shape, bool)
@@ -108,5 +107,5 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
         cache=_PairedCache(base.cache, base.first_tokens, started),
         first_tokens=branch(base.first_tokens, 0),
         reorder=reorder,
-        take_back=base.take_back and take_back,
+        take_back=take_back,
     )

@@ -107,10 +107,7 @@ def search(
 
 def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
     """Returns the rows of a model before their first tokens."""
-    rows, cache = prefilled.first_tokens.shape[0], prefilled.cache
-    if prefilled.take_back is not None:
-        # Takes no token back, but gives each row its own cache index.
-        cache = prefilled.take_back(cache, jnp.zeros((rows,), jnp.int32))
+    rows = prefilled.first_tokens.shape[0]
     return Rows(
         tokens=jnp.full((rows, config.max_length), config.padding, jnp.int32),
         last=prefilled.first_tokens,
@@ -118,7 +115,8 @@ def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
         length=jnp.zeros((rows,), jnp.int32),
         log_prob=jnp.zeros((rows,), jnp.float32),
         score=jnp.zeros((rows,), jnp.float32),
-        cache=cache,
+        # Takes no token back, but gives each row its own cache index.
+        cache=prefilled.take_back(prefilled.cache, jnp.zeros((rows,), jnp.int32)),
     )
 
 
@@ -134,7 +132,6 @@ def advance(
     count = 1 + config.num_drafted
     fed, draft = rows.last, None
     if count > 1:
-        assert prefilled.source is not None
         draft = ngram_draft(prefilled.source, rows.tokens, rows.length, count - 1)
         # A draft of -1 (nothing could be drafted) is fed as 0, but never equals a selected token.
         fed = jnp.concatenate([rows.last[:, None], jnp.maximum(draft, 0)], axis=1)
@@ -166,7 +163,6 @@ def advance(
     # The last kept token is fed next.
     last = jnp.take_along_axis(tokens, jnp.maximum(new - 1, 0)[:, None], axis=1)[:, 0]
     if draft is not None:
-        assert prefilled.take_back is not None
         # `count` tokens were fed, and `new` of them are kept.
         cache = prefilled.take_back(cache, count - new)
     return Rows(

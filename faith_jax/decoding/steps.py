@@ -26,7 +26,6 @@ class Prefilled(NamedTuple):
       prompt: int32 [rows, any], the tokens of each row's own sequence up to `first_tokens`, padded
         on the left with -1; equal for the rows of an example. None = only `first_tokens`.
       take_back: (cache, int32 [rows]) -> cache without the given number of last tokens of each row.
-        Only speculation needs this.
       source: int32 [rows, any], the tokens of each row's input, from which drafts are copied; -1 =
         padding. Only speculation needs this.
     """
@@ -35,9 +34,9 @@ class Prefilled(NamedTuple):
     cache: PyTree
     first_tokens: Array
     reorder: Callable[[PyTree, Array], PyTree]
-    prompt: Array | None = None
-    take_back: Callable[[PyTree, Array], PyTree] | None = None
-    source: Array | None = None
+    prompt: Array | None
+    take_back: Callable[[PyTree, Array], PyTree]
+    source: Array
 
 
 class DecodingResult(NamedTuple):
@@ -69,7 +68,7 @@ _KEYS_AND_VALUES = ("cached_key", "cached_value", "key", "value")
 
 
 def _row_axis(path: Any, leaf: Array) -> int:
-    name = getattr(path[-1], "key", None) if path else None
+    name = getattr(path[-1], "key", None)
     # [..., rows, heads, length, head_dim]; scanned layers add an axis before the rows.
     return leaf.ndim - 4 if name in _KEYS_AND_VALUES else 0
 
@@ -121,7 +120,7 @@ def cache_lengths(max_length: int) -> list[int]:
 
 
 def _holds_tokens(path: Any) -> bool:
-    return getattr(path[-1], "key", None) in ("cached_key", "cached_value") if path else False
+    return getattr(path[-1], "key", None) in ("cached_key", "cached_value")
 
 
 def cache_capacity(cache: PyTree) -> int | None:
@@ -177,7 +176,7 @@ def loop_in_stages(
     return state
 
 
-def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
+def copy_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
     """Repeats each of the `batch` rows of a cache `copies` times, in consecutive rows."""
     if copies == 1:
         return cache

@@ -16,7 +16,7 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean, plurali
 from faith_jax.core.settings import Positive, check_value
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.generation import Branch, for_model, generate, row_keys
+from faith_jax.decoding.generation import Branch, generate, row_keys
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
@@ -32,7 +32,7 @@ logger = logging.getLogger("faith_jax")
 Texts = str | Sequence[str] | Sequence[Sequence[str]]  # for one row, or for each row of a batch
 
 # Defaults of `respond`, in tokens.
-LONGEST_INPUT, LONGEST_RESPONSE = 512, 512
+DEFAULT_INPUT_LENGTH, DEFAULT_RESPONSE_LENGTH = 512, 512
 
 _Seed = Annotated[
     int, msgspec.Meta(ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
@@ -214,14 +214,13 @@ class GenerativeModel(BaseModel):
         """
         # Imported here, since `opening` imports this module.
         from faith_jax.datasets.input_rows import input_row
-        from faith_jax.inference.batch_decoder import decoded_rows
         from faith_jax.inference.opening import input_limit, open_tokenizer
         from faith_jax.inference.texts.row_tokens import RowTokens
 
         if knowledge is not None and reads_two_sides(self.path or ""):
             logger.warning(TWO_SIDES_ONLY, self.path)
         # The caller's options override the default length.
-        options = {"max_length": LONGEST_RESPONSE} | options
+        options = {"max_length": DEFAULT_RESPONSE_LENGTH} | options
         decoding = self._build_decoding_config(options, pmi=options.get("pmi") is not None)
         # Arguments of one row, or of all rows of a batch.
         fields = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
@@ -234,7 +233,7 @@ class GenerativeModel(BaseModel):
         ]
         # Tokenize the inputs, cut to the limit, and check positions before decoding anything.
         tokenizer = open_tokenizer(self.path, vocabulary, self.config)
-        limit = input_limit(self.config, max_input_length, LONGEST_INPUT)
+        limit = input_limit(self.config, max_input_length, DEFAULT_INPUT_LENGTH)
         read = RowTokens.of(
             self.config, tokenizer, limit, "max_input_length", cut_policy, decoding.pmi is not None
         )
@@ -244,12 +243,7 @@ class GenerativeModel(BaseModel):
             longest, decoding.max_length, ("max_input_length", "max_length")
         )
         ids, second = [tokens.ids for tokens in read_rows], [tokens.second for tokens in read_rows]
-        # A batch is decoded in order of length and in few shapes; one row does not need this.
-        if batch is None:
-            result = self._decode_input(ids[0], second[0], seed, options)
-            decoded = decoded_rows(result, for_model(decoding, self.module))
-        else:
-            decoded = self._decode_batch(ids, second, seed, decoding, batch_size)
+        decoded = self._decode_batch(ids, second, seed, decoding, batch_size)
         if unfinished := sum(not r.finished for responses in decoded for r in responses):
             logger.warning(
                 "%s not finished at max_length = %d",
@@ -288,15 +282,6 @@ class GenerativeModel(BaseModel):
             check_value("decoding: seed", seed, _Seed),
         )
         return decoder(self.params, ids, None, second)
-
-    def _decode_input(
-        self, ids: list[int], second: list[int], seed: int, options: dict[str, Any]
-    ) -> DecodingResult:
-        """Decodes one input; `second` is the second input of PMI-Decode or DoHA."""
-        if options.get("pmi") is not None:
-            return self.decode_pmi([ids], [second], seed=seed, **options)
-        inputs: Any = ([ids], [second]) if self.config.knowledge_attention else [ids]
-        return self.decode(inputs, seed=seed, **options)
 
     def _generate(
         self, branches: Sequence[Branch], seed: Any, config: DecodingConfig
@@ -374,7 +359,7 @@ def _rows_of(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     ]
 
 
-def decoder_states(
+def hidden_states(
     module: Transformer, params: PyTree, inputs: Inputs | None, decoder_input: Array
 ) -> Any:
     """Returns the states before the output layer, [batch, length, embed], without dropout.
@@ -385,8 +370,7 @@ def decoder_states(
     variables: PyTree = {"params": params}
     encoded = None
     if inputs is not None:
-        # The False is `enable_dropout`.
-        encoded = module.apply(variables, inputs, None, False, method="encode")
+        encoded = module.apply(variables, inputs, enable_dropout=False, method="encode")
     return module.apply(
         variables, encoded, inputs, decoder_input, enable_dropout=False, method="decode_hidden"
     )
@@ -398,5 +382,5 @@ def next_logits(
 ) -> Array:
     """Returns the logits after each of the decoder's tokens, float32 [batch, length, vocab]."""
     # Teacher forcing: computes all positions at once, from the given tokens.
-    states = decoder_states(module, params, inputs, decoder_input)
+    states = hidden_states(module, params, inputs, decoder_input)
     return output_layer(module, params).logits(states)

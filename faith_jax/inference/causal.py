@@ -12,7 +12,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.base import GenerativeModel, check_batch, decoder_states, next_logits
+from faith_jax.inference.base import GenerativeModel, check_batch, hidden_states, next_logits
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.transformer import Transformer, output_layer
 
@@ -20,7 +20,7 @@ from faith_jax.models.transformer import Transformer, output_layer
 @functools.partial(jax.jit, static_argnums=0)
 def _next_log_probs(module: Transformer, params: PyTree, input_tokens: Array) -> Array:
     # State t predicts token t + 1; the last state predicts a token that is not given.
-    hidden = decoder_states(module, params, None, input_tokens)[:, :-1]
+    hidden = hidden_states(module, params, None, input_tokens)[:, :-1]
     # Padding may be -1, which has no logit; values at padding are meaningless.
     targets = jnp.maximum(input_tokens[:, 1:], 0)
     # A few positions at a time: [batch, length, vocab] is never held at once.

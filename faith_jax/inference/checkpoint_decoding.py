@@ -126,14 +126,12 @@ def from_checkpoint(
             "decoding/from_checkpoint.gin."
         )
     settings = {field: value for field, (_, value) in published.settings.items()}
-    # The checkpoint's sampling settings would contradict a search with beams.
-    if num_beams is not None and num_beams > 1 and temperature is None:
+    # The checkpoint's sampling settings would contradict the temperature or a search with beams.
+    if temperature is not None or (num_beams is not None and num_beams > 1):
         settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
-    if temperature is not None:
-        settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
-        if temperature > 0:
-            # With the checkpoint's beams, decoding would search instead of sampling.
-            settings.pop("num_beams", None)
+    if temperature is not None and temperature > 0:
+        # With the checkpoint's beams, decoding would search instead of sampling.
+        settings.pop("num_beams", None)
     try:
         decoding = DecodingConfig(**{"max_length": _MAX_LENGTH} | settings | options)
     except ConfigError as error:

@@ -201,7 +201,7 @@ def _label_scores(
         options: Any = {"enable_dropout": True, "rngs": {"dropout": key}}
         encoded: Any = None
         if not module.config.is_decoder_only:
-            encoded = module.apply(variables, inputs, None, method="encode", **options)
+            encoded = module.apply(variables, inputs, method="encode", **options)
 
         def read_target(target: Array) -> Array:
             if module.config.is_decoder_only:

@@ -17,8 +17,9 @@ def _apply_method(
     module: Transformer, params: PyTree, tokens: Array, token_types: Array | None, method: str
 ) -> Any:
     """Applies a method of the module to tokens, without dropout."""
-    # The False is `enable_dropout`.
-    return module.apply({"params": params}, tokens, False, token_types, method=method)
+    return module.apply(
+        {"params": params}, tokens, enable_dropout=False, token_types=token_types, method=method
+    )
 
 
 class EncoderModel(BaseModel):

@@ -10,7 +10,7 @@ import numpy as np
 from faith_jax.core.errors import InputError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.base import GenerativeModel, check_batch, decoder_states, next_logits
+from faith_jax.inference.base import GenerativeModel, check_batch, hidden_states, next_logits
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
@@ -26,7 +26,7 @@ def shift_right(tokens: Array, start_id: int = 0) -> Array:
 def _target_log_probs(module: Transformer, params: PyTree, inputs: Inputs, targets: Array) -> Array:
     config = module.config
     shifted = shift_right(targets, config.decoder_start_id)
-    hidden = decoder_states(module, params, inputs, shifted)
+    hidden = hidden_states(module, params, inputs, shifted)
     # State t is before target t and predicts it.
     log_prob = target_statistics(hidden, output_layer(module, params), targets).log_prob
     # Padding gets log-probability 0, so that a row's sum is the sum over its targets.

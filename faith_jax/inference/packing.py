@@ -36,7 +36,7 @@ logger = logging.getLogger("faith_jax")
 Place = TypeVar("Place")
 
 # Tokens of a line; for longer rows, `padded_length` gives longer lines.
-LENGTHS = (128, 256, 384, 512, 768, 1024, 1536, 2048)
+LINE_LENGTHS = (128, 256, 384, 512, 768, 1024, 1536, 2048)
 TARGET_LENGTHS = (64, 128, 256, 512)
 # Number of rows that are packed together and searched for shared inputs.
 _WINDOW_ON_CPU, _WINDOW = 512, 4096
@@ -180,7 +180,7 @@ class Packer:
         rows, longest = sum(len(group.rows) for group in groups), _longest_length(groups)
         # Try each length to pack lines to, with each number of lengths to pad them to.
         best, least = dict[int, int](), math.inf
-        for length in _line_lengths(longest, sorted({_in_steps(longest), *LENGTHS})):
+        for length in _line_lengths(longest, sorted({_in_steps(longest), *LINE_LENGTHS})):
             used = [tokens for tokens, _ in fill_lines(groups, length)]
             for count in range(1, MOST_SHAPES + 1):
                 lengths = _best_lengths(used, count, self._line_cost)
@@ -261,7 +261,7 @@ class Packer:
         """Returns the lines by length, merging lengths that are not worth a compilation."""
         by_length: dict[int, list[Line]] = {}
         for used, line in lines:
-            by_length.setdefault(padded_length(used, LENGTHS), []).append(line)
+            by_length.setdefault(padded_length(used, LINE_LENGTHS), []).append(line)
         lengths = sorted(by_length)
         for shorter, longer in itertools.pairwise(lengths):
             # Padding to the longer shape is cheaper than compiling the shorter one.
@@ -346,7 +346,7 @@ def _longest_length(groups: Sequence[Group]) -> int:
     return max(group.shared + max(size for size, _ in group.rows) for group in groups)
 
 
-def _line_lengths(longest: int, ladder: Sequence[int] = LENGTHS) -> list[int]:
+def _line_lengths(longest: int, ladder: Sequence[int] = LINE_LENGTHS) -> list[int]:
     """Returns the lengths of a ladder from the longest row's up to four times as much."""
     first = padded_length(longest, ladder)
     return [first, *(length for length in ladder if first < length <= 4 * first)]

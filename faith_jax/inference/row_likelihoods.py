@@ -26,7 +26,7 @@ from faith_jax.inference.batching import FilledLines, batch_tokens, padded_lengt
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.packing import (
-    LENGTHS,
+    LINE_LENGTHS,
     TARGET_LENGTHS,
     Block,
     BlockShape,
@@ -170,19 +170,16 @@ def token_log_probs(
 
 def _compute_hidden_states(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
     """Returns the states before the output layer, [lines, length, embed]."""
-    variables: PyTree = {"params": params}
-    options: Any = {"enable_dropout": False, "method": "decode_hidden"}
-    options["decoder_segment_ids"] = read.segments
-    options["decoder_positions"] = read.positions
+    apply = functools.partial(module.apply, {"params": params}, enable_dropout=False)
+    options: Any = {"decoder_segment_ids": read.segments, "decoder_positions": read.positions}
+    options["method"] = "decode_hidden"
     if isinstance(read, Lines):
-        options["shared_segment_ids"] = read.shared
-        return module.apply(variables, None, None, read.tokens, **options)
-    # Without dropout. The rows already have room for the soft prompt, so none is prepended.
-    keys = (read.keys, read.key_segments, False, None, True)
-    encoded = module.apply(variables, *keys, method="encode")
+        return apply(None, None, read.tokens, shared_segment_ids=read.shared, **options)
+    segments = {"encoder_segment_ids": read.key_segments}
+    # The rows already have room for the soft prompt, so none is prepended.
+    encoded = apply(read.keys, **segments, has_room=True, method="encode")
     # Only cross-attention sorts the queries by the line of their keys.
-    options |= {"encoder_segment_ids": read.key_segments, "regrouped": read.queries}
-    return module.apply(variables, encoded, read.keys, read.tokens, **options)
+    return apply(encoded, read.keys, read.tokens, regrouped=read.queries, **segments, **options)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
@@ -446,7 +443,7 @@ class LikelihoodEngine(PackedEngine):
         """Returns the rows grouped by input, with the number of tokens that follow it."""
         longest = max(len(rows[number].fed) for number in window)
         # New lines are at most four times as long as the longest row; see `packing`.
-        length = max(4 * padded_length(longest, LENGTHS), self._packer.longest_line)
+        length = max(4 * padded_length(longest, LINE_LENGTHS), self._packer.longest_line)
         shares = self.model.config.can_share_inputs(length)
         by_input: dict[Any, list[int]] = {}
         for number in window:
@@ -643,10 +640,10 @@ def scoring_program(
         return jax.ShapeDtypeStruct(shape, jnp.int32, sharding=partitioner.rows)
 
     if config.is_decoder_only:
-        length = padded_length(config.decoder_prompt_length + len(row.fed), LENGTHS)
+        length = padded_length(config.decoder_prompt_length + len(row.fed), LINE_LENGTHS)
         read: Lines | Blocks = Lines(*[ints(rows, length)] * 4)
     else:
-        keys = padded_length(config.encoder_prompt_length + len(row.inputs), LENGTHS)
+        keys = padded_length(config.encoder_prompt_length + len(row.inputs), LINE_LENGTHS)
         length = padded_length(config.decoder_prompt_length + len(row.targets), TARGET_LENGTHS)
         inputs, target_ints = ints(rows, keys), ints(rows, length)
         # Indices of all tokens of a group; see `Regrouped`.

@@ -148,9 +148,8 @@ class Encoder(_Stack):
         cfg = self.config
         self._setup_ends(bidirectional=True)
         count = 1 if cfg.shared_layers else cfg.num_encoder_layers
-        # One argument after x has a value per layer (`has_window`); argument 3, counted from x = 0,
-        # is static (`deterministic`).
-        self.layers = make_layers(EncoderLayer, cfg, count, 1, (3,))
+        # Argument 3, counted from x = 0, is static (`deterministic`).
+        self.layers = make_layers(EncoderLayer, cfg, count, (3,))
         if cfg.embedding_dim:
             self.embedding_projection = Projection(
                 cfg.emb_dim, ("kv", "embed"), cfg.dtype, use_bias=True
@@ -187,7 +186,7 @@ class Encoder(_Stack):
             # The same layer is applied `num_encoder_layers` times (ALBERT).
             layers = [layers[0]] * cfg.num_encoder_layers
         has_window = _has_window(cfg, cfg.num_encoder_layers)
-        x = run_layers(layers, x, (has_window,), around, deterministic)
+        x = run_layers(layers, x, has_window, around, deterministic)
         if cfg.norm_position != "post":
             x = self.encoder_norm(x)
         # `broadcast_dropout` also enables dropout after the stack, which only T5X has.
@@ -203,7 +202,7 @@ class Decoder(_Stack):
         if cfg.decoder_embedding:
             self.token_embedder = Embedding(cfg.vocab_size, cfg.emb_dim, cfg.dtype)
         # As in the encoder; `cache_length` and `prefill` are static too.
-        self.layers = make_layers(DecoderLayer, cfg, cfg.num_decoder_layers, 1, (3, 4, 5))
+        self.layers = make_layers(DecoderLayer, cfg, cfg.num_decoder_layers, (3, 4, 5))
         if cfg.norm_position != "post":
             self.decoder_norm = norm(cfg)
         self.dropout = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
@@ -280,14 +279,10 @@ class Decoder(_Stack):
         x = self._sum_embeddings(embeddings, query_positions)
         x = self.dropout(x, deterministic=deterministic)
         has_window = _has_window(cfg, cfg.num_decoder_layers)
-        x = run_layers(self.layers, x, (has_window,), around, deterministic, cache_length, prefill)
+        x = run_layers(self.layers, x, has_window, around, deterministic, cache_length, prefill)
         if cfg.norm_position != "post":
             x = self.decoder_norm(x)
         return self.dropout(x, deterministic=deterministic or not cfg.broadcast_dropout)
-
-    def output_kernel(self) -> Array:
-        """Returns the kernel [embed, vocab] of the output layer (only in untied models)."""
-        return self.logits_dense.kernel
 
     def _advance_cache(self, length: int) -> tuple[Array, Array, Array, Array | None]:
         """Advances the cache by `length` tokens; its index is a scalar, or one index per row.

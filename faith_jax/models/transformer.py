@@ -353,7 +353,7 @@ class Transformer(nn.Module):
                     "T5X's decoding has no place for a decoder prompt: use start_decoding and "
                     "decode_step, or an encoder prompt."
                 )
-            hidden = self._decode_hidden(
+            hidden = self._decode_with_cache(
                 encoded, encoder_input_tokens, decoder_input_tokens, max_decode_length
             )
         else:
@@ -454,7 +454,7 @@ class Transformer(nn.Module):
         start = jnp.zeros((batch, 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
         # Creates an empty cache of this length and fills the encoder's; the token is not stored.
-        self._decode_hidden(encoded, encoder_input_tokens, start, cache_length)
+        self._decode_with_cache(encoded, encoder_input_tokens, start, cache_length)
         if cfg.decoder_prompt_length:
             # The prompt without any tokens: its keys and values are the first in the cache.
             prompt = self.decoder_prompt(jnp.zeros((batch, 0, cfg.emb_dim), cfg.dtype))
@@ -542,7 +542,7 @@ class Transformer(nn.Module):
             )
         # One token per row, [rows], becomes [rows, 1].
         fed = tokens.reshape(len(tokens), -1)
-        hidden = self._decode_hidden(None, encoder_input_tokens, fed, None)
+        hidden = self._decode_with_cache(None, encoder_input_tokens, fed, None)
         return self.logits(hidden.reshape(*tokens.shape, -1))
 
     def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
@@ -559,7 +559,7 @@ class Transformer(nn.Module):
             cfg.emb_dim**-0.5 if (cfg.scale_tied_logits if tied else cfg.scale_own_logits) else 1.0
         )
         if not tied:
-            kernel = self.decoder.output_kernel()
+            kernel = self.decoder.logits_dense.kernel  # [embed, vocab]
             return OutputLayer(kernel, False, scale, bias, cfg.logits_softcap)
         # The embedding is used in its own layout, [vocab, embed], and not transposed.
         embedding = self.decoder_embedder.embedding
@@ -573,7 +573,7 @@ class Transformer(nn.Module):
         cfg = self.config
         if cfg.is_encoder_only:
             # Flax only creates parameters of modules that are called: the encoder and all heads.
-            hidden: Any = self.encode(tokens, None, False)
+            hidden: Any = self.encode(tokens, enable_dropout=False)
             if cfg.has_classifier:
                 self.classifier(hidden[:, 0], deterministic=True)
             if cfg.span_head:
@@ -585,14 +585,14 @@ class Transformer(nn.Module):
         inputs: Any = None if cfg.is_decoder_only else tokens
         if cfg.knowledge_attention:
             inputs = (tokens, tokens)
-        encoded = None if inputs is None else self.encode(inputs, None, False)
+        encoded = None if inputs is None else self.encode(inputs, enable_dropout=False)
         hidden = self.decode_hidden(encoded, inputs, tokens, None, enable_dropout=False)
         if cfg.writes_text:
             self.logits(hidden)
         else:
             self.classifier(hidden[:, 0], deterministic=True)
 
-    def _decode_hidden(
+    def _decode_with_cache(
         self,
         encoded: Inputs | None,
         encoder_input_tokens: Inputs | None,

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
@@ -218,14 +219,12 @@ def make_layers(
     layer_class: type[nn.Module],
     cfg: TransformerConfig,
     count: int,
-    num_scanned: int,
     static_argnums: tuple[int, ...],
 ) -> Any:
     """Returns a list of layers, or one scanned stack of them.
 
     When assigned in a module's `setup`, Flax names the elements of a list `layers_0`, `layers_1` …,
-    and a stack `layers`, with the layers on axis 0 of each parameter. The first `num_scanned`
-    arguments after the input have one value per layer.
+    and a stack `layers`, with the layers on axis 0 of each parameter.
     """
     if cfg.remat_policy != "none":
         layer_class = nn_partitioning.remat(
@@ -246,18 +245,18 @@ def make_layers(
         variable_axes={"params": 0, "cache": 0, "encoder_cache": 0, "prefix_cache": 0},
         # Each layer draws its own initial values and dropout.
         split_rngs={"params": True, "dropout": True},
-        # Scanned arguments have an axis of layers; all others are the same for each layer.
-        in_axes=(0,) * num_scanned + broadcast,
+        # Only `has_window` has one value per layer.
+        in_axes=(0, *broadcast),
         length=count,
         axis_name="layers",
     )(cfg)
 
 
-def run_layers(layers: Any, x: Array, scanned: tuple[Array, ...], *broadcast: Any) -> Array:
-    """Returns the output of the last layer; `scanned` arguments have one value per layer."""
-    if not isinstance(layers, list | tuple):
-        return layers(with_sharding_constraint(x, STATES), *scanned, *broadcast)[0]
+def run_layers(layers: Any, x: Array, has_window: np.ndarray, *broadcast: Any) -> Array:
+    """Returns the output of the last layer; `has_window` has one value per layer."""
     x = with_sharding_constraint(x, STATES)
-    for number, layer in enumerate(layers):
-        x, _ = layer(x, *(values[number] for values in scanned), *broadcast)
+    if not isinstance(layers, list | tuple):
+        return layers(x, has_window, *broadcast)[0]
+    for layer, own in zip(layers, has_window, strict=True):
+        x, _ = layer(x, own, *broadcast)
     return x

@@ -25,7 +25,7 @@ from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
 from faith_jax.models.transformer import Transformer, for_decoding, parameter_shapes
 from faith_jax.planning.topologies import partition_counts
 from faith_jax.runs import infer, setup, train
-from faith_jax.scoring.salience.gradients import LENGTHS
+from faith_jax.scoring.salience.gradients import GRADIENT_LENGTHS
 from faith_jax.scoring.salience.maps import maps_program
 from faith_jax.training.trainer import Trainer, merge_params, split_params, with_shardings
 
@@ -389,7 +389,7 @@ def _build_scoring_job(
             lengths[1] = len(row.fed)
         tokens: list[Any] = [
             jax.ShapeDtypeStruct(
-                (run.rows, padded_length(length, LENGTHS)),
+                (run.rows, padded_length(length, GRADIENT_LENGTHS)),
                 jnp.int32,
                 sharding=run.partitioner.rows,
             )

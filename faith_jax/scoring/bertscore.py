@@ -60,7 +60,8 @@ def _compute_precision_recall(
     pad_id = module.config.pad_id
 
     def embed(tokens: Array) -> Array:
-        hidden: Any = module.apply({"params": params}, tokens, None, False, method="encode")
+        options: Any = {"enable_dropout": False, "method": "encode"}
+        hidden: Any = module.apply({"params": params}, tokens, **options)
         return hidden / jnp.linalg.norm(hidden, axis=-1, keepdims=True)
 
     similarity = jnp.einsum("bqd,bkd->bqk", embed(responses), embed(references))

@@ -57,7 +57,7 @@ class InBatchNegatives(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, Metrics, dict[str, Array]]:
+    ) -> tuple[Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `accuracy`, and `weight` is the number of queries."""
         # Queries and passages get separate dropout masks.
         keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
@@ -86,4 +86,4 @@ class InBatchNegatives(Objective):
             "accuracy": reduce_losses(hits, weights=weights),
             "weight": jnp.sum(weights),
         }
-        return metrics["loss"], metrics, {}
+        return metrics, {}

@@ -143,7 +143,7 @@ class InfoNCE(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, Metrics, dict[str, Array]]:
+    ) -> tuple[Metrics, dict[str, Array]]:
         """See `Objective`; metrics also have `infonce` and `hits_at_1`, means over rows."""
         if "contrast_weights" not in batch:
             batch = self.prepare(module, batch)
@@ -159,7 +159,7 @@ class InfoNCE(Objective):
         for name, measure in (("infonce", infonce), ("hits_at_1", hits_at_1)):
             metrics[name] = measure(scores, where, weights=batch["contrast_weights"])
         metrics["loss"] += self.weight * metrics["infonce"]
-        return metrics["loss"], metrics, {}
+        return metrics, {}
 
     def _compute_context_vectors(
         self,

@@ -62,7 +62,7 @@ class LabelCrossEntropy(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, Metrics, dict[str, Array]]:
+    ) -> tuple[Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `accuracy`, and `weight` is the number of rows."""
         logits: Array = module.apply(  # type: ignore[assignment]
             {"params": params},
@@ -82,4 +82,4 @@ class LabelCrossEntropy(Objective):
             "accuracy": reduce_losses(hits, weights=weights),
             "weight": jnp.sum(weights),
         }
-        return metrics["loss"], metrics, {}
+        return metrics, {}

@@ -143,7 +143,7 @@ class LossTruncation(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, Metrics, dict[str, Array]]:
+    ) -> tuple[Metrics, dict[str, Array]]:
         """See `Objective`.
 
         `loss` is minimised; `negative_log_likelihood` includes all examples. After `prepare`,
@@ -160,14 +160,13 @@ class LossTruncation(Objective):
         rows = {"loss": jax.lax.stop_gradient(losses), "valid": jnp.any(scores.weights > 0, axis=1)}
         # Validation calls this without `prepare`, and drops nothing.
         if "highest_loss" not in batch:
-            metrics = self.cross_entropy.sums(scores)
-            return metrics["loss"], metrics, rows
+            return self.cross_entropy.sums(scores), rows
         # The quantile was computed before the batch and is the same for all of its pieces.
         dropped = rows["valid"] & (rows["loss"] > batch["highest_loss"])
         metrics = self.cross_entropy.sums(scores, where=~dropped[:, None])
         # Dividing by target tokens, as the trainer does, makes this a share of examples.
         metrics["examples_dropped"] = reduce_losses(dropped, weights=batch["row_weights"])
-        return metrics["loss"], metrics, rows
+        return metrics, rows
 
 
 def _example_losses(

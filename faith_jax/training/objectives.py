@@ -113,16 +113,16 @@ class Objective(Settings):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, Metrics, dict[str, Array]]:
-        """Returns the loss and metrics of a batch, summed over its target tokens.
+    ) -> tuple[Metrics, dict[str, Array]]:
+        """Returns the metrics of a batch, summed over its target tokens.
 
         Without a key there is no dropout.
 
         Returns:
-          The loss, a float32 scalar, the *sum* over target tokens (the trainer divides by their
-          number); metrics, also sums: `loss` (the same), `negative_log_likelihood` (of the model
-          only, used to keep the best checkpoints), `weight` (the number of target tokens), and
-          others; and arrays [batch] for `update_state`.
+          Metrics, float32 scalars, *sums* over target tokens (the trainer divides by their number):
+          `loss` (minimised), `negative_log_likelihood` (of the model only, used to keep the best
+          checkpoints), `weight` (the number of target tokens), and others; and arrays [batch] for
+          `update_state`.
         """
         raise NotImplementedError
 
@@ -148,12 +148,11 @@ class CrossEntropy(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, Metrics, dict[str, Array]]:
+    ) -> tuple[Metrics, dict[str, Array]]:
         """See `Objective`."""
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        metrics = self.sum_losses(hidden, output_layer(module, params), module, batch)
-        return metrics["loss"], metrics, {}
+        return self.sum_losses(hidden, output_layer(module, params), module, batch), {}
 
     def sum_losses(
         self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch

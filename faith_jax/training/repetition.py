@@ -101,7 +101,7 @@ class RepeatedTokens(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, Metrics, dict[str, Array]]:
+    ) -> tuple[Metrics, dict[str, Array]]:
         """See `Objective`; metrics also have `repetition` and `repetition_accuracy`."""
         if "input_weights" not in batch:
             # Validation measures the plain likelihood, without label weights.
@@ -128,7 +128,7 @@ class RepeatedTokens(Objective):
         metrics["repetition"] = repetition(scores, is_repeated, weights=weights)
         metrics["repetition_accuracy"] = reduce_losses((scores > 0) == is_repeated, weights=weights)
         metrics["loss"] += self.weight * metrics["repetition"]
-        return metrics["loss"], metrics, {}
+        return metrics, {}
 
 
 def _is_text(tokens: Array, pad: int, ends: tuple[int, ...]) -> Array:

@@ -233,8 +233,8 @@ class Trainer:
         return sum(s.num_compilations for s in steps)
 
     def _compute_loss(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array | None):
-        loss, *measured = self.objective(self.module, merge_params(params, frozen), batch, key)
-        return loss, tuple(measured)
+        measured = self.objective(self.module, merge_params(params, frozen), batch, key)
+        return measured[0]["loss"], measured
 
     def _evaluate(self, params: PyTree, frozen: PyTree, batch: Batch) -> Metrics:
         # Without a key there is no dropout; only the metrics are of interest.

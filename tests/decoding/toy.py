@@ -22,6 +22,15 @@ def keys(count):
     return row_keys(0, jnp.arange(count))
 
 
+def _prefilled(step, cache, rows):
+    def reorder(cache, order):
+        return jax.tree.map(lambda x: x[order], cache)
+
+    first = jnp.full((rows,), START, jnp.int32)
+    # Without drafts, no token is taken back.
+    return Prefilled(step, cache, first, reorder, None, lambda cache, _: cache, first[:, None])
+
+
 def chain(transition, rows):
     """A model whose next token depends on the last one only: logits = transition[last]."""
     return table(jnp.asarray(transition)[None], rows)
@@ -49,12 +58,9 @@ def table(logits, rows):
             of_row,
         )
 
-    def reorder(cache, order):
-        return cache[0][order], cache[1][order]
-
     of_row = jnp.repeat(jnp.arange(examples), rows // examples)
     cache = (jnp.zeros((rows,), jnp.int32), of_row)
-    return Prefilled(step, cache, jnp.full((rows,), START, jnp.int32), reorder)
+    return _prefilled(step, cache, rows)
 
 
 def history_model(tables, rows):
@@ -70,11 +76,8 @@ def history_model(tables, rows):
         history = history.at[jnp.arange(rows), position].set(tokens)
         return model_scores(hashed_logits(history, tables)), (history, position + 1)
 
-    def reorder(cache, order):
-        return jax.tree.map(lambda x: x[order], cache)
-
     cache = (jnp.full((rows, len(tables[0])), -1, jnp.int32), jnp.zeros((rows,), jnp.int32))
-    return Prefilled(step, cache, jnp.full((rows,), START, jnp.int32), reorder)
+    return _prefilled(step, cache, rows)
 
 
 @functools.cache

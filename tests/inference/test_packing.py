@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from faith_jax.core.settings import sharing_programs
 from faith_jax.inference import packing
 from faith_jax.inference.packing import (
-    LENGTHS,
+    LINE_LENGTHS,
     MOST_SHAPES,
     BlockShape,
     CompiledShapes,
@@ -127,7 +127,7 @@ def test_less_than_5_percent_is_padding(mean):
         groups
     )
     assert len(packed) <= 3
-    assert {block.length for block in packed} <= set(LENGTHS)
+    assert {block.length for block in packed} <= set(LINE_LENGTHS)
     used, slots = sum(group.shared for group in groups), sum(block.slots for block in packed)
     assert 0.95 < used / slots <= 1
     numbers = [

@@ -56,8 +56,8 @@ def test_own_passages_against_those_of_the_batch(two):
         np.log(np.exp(products[n, cols] - products[n, n]).sum()) for n, cols in enumerate(kept)
     ]
     hits = [n == cols[np.argmax(products[n, cols])] for n, cols in enumerate(kept)]
-    loss, metrics, arrays = jax.jit(lambda p: InBatchNegatives()(module, p, rows, None))(params)
-    np.testing.assert_allclose(loss, sum(losses), rtol=1e-4)
+    metrics, arrays = jax.jit(lambda p: InBatchNegatives()(module, p, rows, None))(params)
+    np.testing.assert_allclose(metrics["loss"], sum(losses), rtol=1e-4)
     assert arrays == {}
     assert (float(metrics["accuracy"]), float(metrics["weight"])) == (sum(hits), 4)
 

@@ -57,7 +57,7 @@ def assert_close(actual, expected, **tolerance):
 @jax.jit
 def sums_of(params, batch):
     """The objective itself, without dropout and without a trainer."""
-    return LOSS(tiny.model_and_params(CONFIG)[0], params, batch, None)[1]
+    return LOSS(tiny.model_and_params(CONFIG)[0], params, batch, None)[0]
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def test_two_steps_by_hand(adamw):
     @jax.jit
     def step_by_hand(params, opt_state, batch):
         def mean_loss(params):
-            total, sums, _ = LOSS(module, params, batch, None)
-            return total / sums["weight"]
+            sums, _ = LOSS(module, params, batch, None)
+            return sums["loss"] / sums["weight"]
 
         loss, gradient = jax.value_and_grad(mean_loss)(params)
         updates, opt_state = optimizer.update(gradient, opt_state, params)
@@ -192,7 +192,7 @@ class Draws(CrossEntropy):
     def __call__(self, module, params, batch, dropout_key):
         draw = jax.random.uniform(dropout_key) if dropout_key is not None else -1.0
         draws = jnp.zeros(4).at[batch["row"][:, 0]].set(draw)
-        return params["w"] * draw, {"weight": jnp.float32(0), "draws": draws}, {}
+        return {"loss": params["w"] * draw, "weight": jnp.float32(0), "draws": draws}, {}
 
 
 DROPPING = CONFIG.replace(dropout_rate=0.1)
@@ -249,7 +249,7 @@ def test_dropout_is_applied_in_training_and_not_in_evaluation():
     module, params = tiny.model_and_params(CONFIG.replace(dropout_rate=0.5))
     trainer = Trainer(module, LOSS, optax.sgd(0.0), PARTITIONER)
     state = trainer.init_state(PARTITIONER.put(params, PARTITIONER.replicated))
-    dropping = jax.jit(lambda seed: LOSS(module, params, batch(), jax.random.key(seed))[1]["loss"])
+    dropping = jax.jit(lambda seed: LOSS(module, params, batch(), jax.random.key(seed))[0]["loss"])
     losses = [float(dropping(seed)) for seed in range(2)]
     plain = float(sums_of(params, batch())["loss"])
     sums = trainer.eval_step(state.params, {}, batch())

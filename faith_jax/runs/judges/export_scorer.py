@@ -141,7 +141,7 @@ def _export_program(judge: Judge, params: dict[str, np.ndarray], size: int, leng
             values = jax.nn.softmax(logits) if softmax else jax.nn.sigmoid(logits)
             return values[:, places]
         assert isinstance(reads, ReadWords)
-        encoded: Any = module.apply(variables, tokens, None, False, method="encode")
+        encoded: Any = module.apply(variables, tokens, enable_dropout=False, method="encode")
         start = jnp.full((tokens.shape[0], 1), config.decoder_start_id, jnp.int32)
         hidden: Any = module.apply(
             variables, encoded, tokens, start, enable_dropout=False, method="decode_hidden"

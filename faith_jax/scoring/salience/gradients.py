@@ -16,7 +16,7 @@ from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.scoring.salience.maps import METHODS, SalienceMaps, rows_in_bound, salience_maps
 from faith_jax.statistics.texts.salience_scores import check_choice, normalize_columns
 
-LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+GRADIENT_LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 # A compilation takes at least as long as this many backward passes of a row.
 _PASSES_ON_CPU, _PASSES = 100, 10_000
 
@@ -115,10 +115,10 @@ class SalienceEngine:
 
     def _compute_padded_shape(self, row: LikelihoodRow, column: int) -> Shape:
         """Returns the padded lengths of encoder (0 = none) and decoder, and the most columns."""
-        columns = padded_length(column + 1, LENGTHS)
+        columns = padded_length(column + 1, GRADIENT_LENGTHS)
         if self._is_causal:
-            return 0, padded_length(len(row.inputs) + column, LENGTHS), columns
-        return padded_length(len(row.inputs), LENGTHS), columns, columns
+            return 0, padded_length(len(row.inputs) + column, GRADIENT_LENGTHS), columns
+        return padded_length(len(row.inputs), GRADIENT_LENGTHS), columns, columns
 
     def _most_rows(self, shape: Shape) -> int:
         encoder, decoder, _ = shape
