@@ -102,6 +102,12 @@ def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:
     return steps
 
 
+def model_dir_of(path: pathlib.Path) -> pathlib.Path:
+    """Returns MODEL_DIR for the path MODEL_DIR/checkpoints/<step>, and another path unchanged."""
+    step = path.absolute()
+    return step.parents[1] if step.parent.name == "checkpoints" and step.name.isdecimal() else path
+
+
 def newest_step(model_dir: str | pathlib.Path) -> int | None:
     """Returns the step of a run's newest complete checkpoint, or None."""
     steps = step_folders(path_of(model_dir) / "checkpoints")

@@ -29,7 +29,7 @@ from faith_jax.checkpoints.checkpoint import (
     new_folder,
     unflatten,
 )
-from faith_jax.checkpoints.embedded import best_step, step_folders
+from faith_jax.checkpoints.embedded import best_step, model_dir_of, step_folders
 from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray
 from faith_jax.core.errors import CheckpointError, ConfigError, did_you_mean
@@ -192,8 +192,7 @@ def run_folder(path: str | pathlib.Path) -> pathlib.Path:
 
 
 def _model_folder(path: pathlib.Path) -> pathlib.Path | None:
-    is_step = path.name.isdigit() and path.parent.name == "checkpoints"
-    folders = (path, path.parent.parent) if is_step else (path,)
+    folders = (path, model_dir_of(path))
     return next((folder for folder in folders if (folder / MODEL_JSON).is_file()), None)
 
 

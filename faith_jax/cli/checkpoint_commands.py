@@ -53,41 +53,30 @@ class ImportCheckpoint(_Conversion):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportCheckpoint(_Conversion):
-    """Writes a checkpoint as a Hugging Face folder, or its soft prompt as a .npy file.
+    """Writes a checkpoint as a Hugging Face folder.
 
     SOURCE is a run's MODEL_DIR (its best step), MODEL_DIR/checkpoints/<step>, an imported
     checkpoint, a T5X checkpoint, or a Hugging Face folder.
 
-    A folder TARGET gets config.json, model.safetensors, generation_config.json and the files of the
+    TARGET gets config.json, model.safetensors, generation_config.json and the files of the
     tokenizer, as Transformers reads them. If SOURCE has a soft prompt, export its base model this
     way, and the prompt by export-prompt.
 
-    If TARGET ends in .npy, it gets the soft prompt alone, as export-prompt writes it.
-
     Attributes:
-      prompt: which soft prompt, if SOURCE has both
       dtype: round the parameters to this dtype (default: keep theirs)
 
     Examples:
       %(prog)s runs/finetuned checkpoints/hf_finetuned
-      %(prog)s runs/npov prompt.npy
     """
 
-    prompt: Literal["encoder", "decoder"] | None = None
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
     def run(self) -> str:
         from faith_jax.runs.convert import export_checkpoint
-        from faith_jax.runs.soft_prompt_files import export_prompt
 
         if self.target.endswith(".npy"):
-            if self.dtype is not None:
-                raise ConfigError("--dtype: a prompt's .npy is float32; leave --dtype out.")
-            export_prompt(self.source, self.target, self.overwrite, self.prompt)
-        elif self.prompt is not None:
-            raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
-        else:
-            export_checkpoint(self.source, self.target, self.overwrite, self.dtype)
+            raise ConfigError(f"{self.target}: export-prompt writes a soft prompt as a .npy file.")
+        export_checkpoint(self.source, self.target, self.overwrite, self.dtype)
         return self.target
 
 

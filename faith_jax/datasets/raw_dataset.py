@@ -115,23 +115,23 @@ def sample_config(config: str) -> str:
     return "sample" if config in ("official", "full") else f"{config}_sample"
 
 
-def card(name: str) -> dict[str, Any]:
+def card(name: str, part: str = "") -> dict[str, Any]:
     """Returns the fields of `cards/<name>.toml`, completed from the card that it is `like`.
 
-    Each entry of `parts` describes another config by its differences from the rest of the card.
+    Each entry of `parts` describes another config by its differences from the rest of the card;
+    `part` selects one.
     """
     text = (pathlib.Path(__file__).parent / "cards" / f"{name}.toml").read_text(encoding="utf-8")
     fields = tomllib.loads(text)
-    if "like" not in fields:
-        return fields
-    base = card(fields["like"])
-    return {**base, "folder": base.get("folder", fields["like"]), "parts": {}, **fields}
+    if "like" in fields:
+        base = card(fields["like"])
+        fields = {**base, "folder": base.get("folder", fields["like"]), "parts": {}, **fields}
+    return fields | fields["parts"][part] if part else fields
 
 
 def load_card(name: str, read: Reader, part: str = "") -> RawDataset:
     """Returns the data set of a card, or one of its `parts`."""
-    fields = card(name)
-    fields |= fields["parts"][part] if part else {}
+    fields = card(name, part)
     kinds = {"texts": TEXT, "text_lists": TEXTS, "integers": INTEGER}
     texts = ("description", "homepage", "licence", "citation", "by_hand", "folder", "instead")
     return RawDataset(

@@ -69,7 +69,8 @@ for _record, _names in _MOVED.items():
     RENAMED_ARGUMENTS[_run] |= {name: f"{_record}.{name}" for name in _names}
 _FROM = re.compile(r"^from (\S+) import (\w+)(?: as (\w+))?[ \t]*$", re.MULTILINE)
 _IMPORT = re.compile(r"^(?:from|import) .*\n", re.MULTILINE)
-_NAME = re.compile(r"\b(?<![\w.])(\w+\.\w+)\b")
+_BOUND = re.compile(r"^(?=from|import).*\b(?:import|as)[ \t]+(\w+)[ \t]*(?:#.*)?$", re.MULTILINE)
+_NAME = re.compile(r"\b(?<![\w.])((\w+)\.\w+)\b")
 _RUN = r"^(faith_jax\.runs\.|)(train\.train|infer\.infer)"
 _BLOCK = re.compile(_RUN + r":[ \t]*(?:#.*)?\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)+)", re.MULTILINE)
 _ARGUMENT = re.compile(_RUN + r"\.(\w+)(?=[ \t]*=)", re.MULTILINE)
@@ -88,7 +89,13 @@ def with_present_names(text: str) -> str:
     text = _FROM.sub(_present_import, text)
     for former, present in RENAMED_MODULES.items():
         text = re.sub(rf"\b{re.escape(former)}\b(?!\.gin)", present, text)
-    text = _NAME.sub(lambda name: RENAMED_CONFIGURABLES.get(name[1], name[1]), text)
+    bound = _BOUND.findall(text)  # by imports: a module of the user may have a former name of ours
+
+    def rename_configurable(match: re.Match[str]) -> str:
+        name, module = match.groups()
+        return name if module in bound else RENAMED_CONFIGURABLES.get(name, name)
+
+    text = _NAME.sub(rename_configurable, text)
     text = _BLOCK.sub(_as_bindings, text)
     records: dict[str, str] = {}  # for each record, the package prefix of its names
 

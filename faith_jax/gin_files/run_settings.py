@@ -15,7 +15,7 @@ import gin
 from gin import config_parser
 
 from faith_jax.gin_files.former_names import with_present_names
-from faith_jax.gin_files.values import PARSE_ERRORS, Macro, Reference, parse_statements
+from faith_jax.gin_files.values import PARSE_ERRORS, Macro, Reference, parse_statements, resolve
 
 CONFIG = "config.gin"  # in MODEL_DIR
 TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "optimization.total_steps"
@@ -138,7 +138,7 @@ class _Config:
             yield from self.arguments(whole, tuple(scopes), f"{path}.", above)
         elif isinstance(value, dict | list | tuple):
             parts = value.items() if isinstance(value, dict) else enumerate(value)
-            yield path, Setting(_without_references(self._macros, value), name)
+            yield path, Setting(_with_tuples(resolve(value, self._macros)), name)
             for key, part in parts:
                 yield from self._resolve_value(part, f"{path}.{key}", name, above)
         else:
@@ -150,14 +150,8 @@ class _Config:
         return f"{self._modules[module]}.{rest}" if module in self._modules else selector
 
 
-def _without_references(macros: Mapping[str, Any], value: Any) -> Any:
-    """Returns a container with macros replaced by their values, and lists turned into tuples."""
-    if isinstance(value, Macro):
-        return _without_references(
-            {k: v for k, v in macros.items() if k != value.name}, macros.get(value.name)
-        )
+def _with_tuples(value: Any) -> Any:
+    """Returns a value with tuples in place of lists, which mean the same here."""
     if isinstance(value, dict):
-        return {k: _without_references(macros, v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return tuple(_without_references(macros, v) for v in value)
-    return value
+        return {k: _with_tuples(v) for k, v in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import pathlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, ClassVar
 
 from faith_jax.core.errors import ConfigError, InputError
@@ -95,8 +95,9 @@ class ScoreInput(Columns):
         return ", ".join(self.input or self.task or self.tfds)
 
     @functools.cached_property
-    def _text_columns(self) -> dict[tuple[str, str, str], frozenset[str]]:
-        return {}
+    def _find_text_columns(self) -> Callable[..., frozenset[str]]:
+        # Shards are read separately, so the columns of a split are kept.
+        return functools.cache(lambda read, *key: text_columns(read(*key), self.named_texts))
 
     def _data_sets(self) -> Iterator[tuple[str, str]]:
         """Yields the names of tasks or data sets with their splits."""
@@ -132,23 +133,16 @@ class ScoreInput(Columns):
                 if self.task_module:
                     quiet_tensorflow()  # the module imports TensorFlow
                     import_user_module(self.task_module, "--task-module")
-                name, split = list(self._data_sets())[part]
-                key = (name, "", split) if self.task else ("", name, split)
-
-                def find_text_columns(key: tuple[str, str, str] = key) -> frozenset[str]:
-                    if key not in self._text_columns:  # shards are read separately, so keep it
-                        rows = dataset_rows(*key)
-                        self._text_columns[key] = text_columns(rows, self.named_texts)
-                    return self._text_columns[key]
-
+                key = list(self._data_sets())[part]
+                rows_of = seqio_rows if self.task else tfds_rows
                 rows = example_rows(
-                    dataset_rows(*key, first_row),
+                    rows_of(*key, first_row),
                     self,
-                    self.corpus or name,
+                    self.corpus or key[0],
                     bad_rows,
                     first=first_row,
                     notes=notes,
-                    find_text_columns=find_text_columns,
+                    find_text_columns=functools.partial(self._find_text_columns, rows_of, *key),
                 )
             for row in rows:
                 if part:
@@ -222,66 +216,71 @@ def _blame_raw_files(
         yield from rows
 
 
-def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Iterator[Row]:
-    """Yields the examples of a SeqIO task or, if `task` is "", of a TFDS data set.
+def seqio_rows(task: str, split: str, first: int = 0) -> Iterator[Row]:
+    """Yields the examples of a SeqIO task, starting at example `first`, from 0.
 
-    `tfds_name` is NAME[/CONFIG], or the folder of a data set, such as `infer` writes. Reading
-    starts at example `first`, from 0. A data set's split may be a slice, such as "test[:10]".
+    Raises:
+      FaithJaxError: the task or split is unknown, or a text is not UTF-8.
+    """
+    quiet_tensorflow()
+    from faith_jax.input.task_batches import DatasetConfig
+    from faith_jax.input.task_examples import TaskExamples
+    from faith_jax.tasks import lookup
+
+    seqio_task = lookup.get_task(task, "--task")
+    lookup.check_split(seqio_task, split)
+    lengths = {"inputs": 1 << 20, "targets": 1 << 20}  # so large that nothing is cut
+    examples = TaskExamples(DatasetConfig(task, lengths, split), seqio_task, first=first)
+    yield from _plain_rows(examples, f"{task}, {split}", first)
+
+
+def tfds_rows(name: str, split: str, first: int = 0) -> Iterator[Row]:
+    """Yields the examples of a TFDS data set, starting at example `first`, from 0.
+
+    `name` is NAME[/CONFIG], or the folder of a data set, such as `infer` writes. The split may be a
+    slice, such as "test[:10]".
 
     Raises:
       FaithJaxError: the name or split is unknown, the data cannot be prepared, or a text is not
         UTF-8.
     """
-    quiet_tensorflow(with_seqio=bool(task))
+    quiet_tensorflow(with_seqio=False)
     import tensorflow_datasets as tfds
 
+    from faith_jax.datasets.builders.base import prepare_builder
+    from faith_jax.datasets.builders.catalogue import BUILDERS
+    from faith_jax.datasets.task_data import data_dir
+
+    builder_name, _, config = name.partition("/")
+    if (path_of(name) / "dataset_info.json").is_file():
+        builder: Any = tfds.builder_from_directory(path_of(name))
+    elif builder_name in BUILDERS:
+        config = config or next(iter(BUILDERS[builder_name].builder_configs))
+        builder = prepare_builder(BUILDERS[builder_name], config, data_dir())
+    else:
+        try:
+            builder = tfds.builder(name, data_dir=data_dir())
+        except (tfds.core.DatasetNotFoundError, ValueError) as error:
+            raise ConfigError(f"--tfds: {name}: {str(error).splitlines()[0]}") from None
+        if not builder.info.splits:
+            raise ConfigError(f"--tfds: {name} is not prepared; run: tfds build {name}")
+    try:
+        is_empty = not builder.info.splits[split].num_examples
+    except (KeyError, ValueError, AssertionError):
+        raise ConfigError(
+            f"--split: {name} has the splits {', '.join(builder.info.splits)}, or a slice of one "
+            f"such as '{next(iter(builder.info.splits))}[:10]'."
+        ) from None
+    if is_empty:
+        raise ConfigError(f"--split: {split} of {name} has no rows.")
+    dataset = builder.as_dataset(split=split, shuffle_files=False).skip(first)
+    yield from _plain_rows(tfds.as_numpy(dataset), f"{name}, {split}", first)
+
+
+def _plain_rows(examples: Iterable[Any], source: str, first: int) -> Iterator[Row]:
     from faith_jax.input.numpy_examples import plain, utf8_in
 
-    if task:
-        from faith_jax.input.task_batches import DatasetConfig
-        from faith_jax.input.task_examples import TaskExamples
-        from faith_jax.tasks import lookup
-
-        seqio_task = lookup.get_task(task, "--task")
-        lookup.check_split(seqio_task, split)
-        lengths = {"inputs": 1 << 20, "targets": 1 << 20}  # so large that nothing is cut
-        examples: Any = TaskExamples(DatasetConfig(task, lengths, split), seqio_task, first=first)
-    else:
-        from faith_jax.datasets.builders.base import prepare_builder
-        from faith_jax.datasets.builders.catalogue import BUILDERS
-        from faith_jax.datasets.task_data import data_dir
-
-        builder_name, _, config = tfds_name.partition("/")
-        folder = path_of(tfds_name)
-        if (folder / "dataset_info.json").is_file():
-            builder: Any = tfds.builder_from_directory(folder)
-        elif builder_name in BUILDERS:
-            config = config or next(iter(BUILDERS[builder_name].builder_configs))
-            builder = prepare_builder(BUILDERS[builder_name], config, data_dir())
-        else:
-            try:
-                builder = tfds.builder(tfds_name, data_dir=data_dir())
-            except (tfds.core.DatasetNotFoundError, ValueError) as error:
-                problem = str(error).splitlines()[0]
-                raise ConfigError(f"--tfds: {tfds_name}: {problem}") from None
-            if not builder.info.splits:
-                raise ConfigError(
-                    f"--tfds: {tfds_name} is not prepared; run: tfds build {tfds_name}"
-                )
-        try:
-            is_empty = not builder.info.splits[split].num_examples
-        except (KeyError, ValueError, AssertionError):
-            split_names = ", ".join(builder.info.splits)
-            raise ConfigError(
-                f"--split: {tfds_name} has the splits {split_names}, or a slice of one such as "
-                f"'{next(iter(builder.info.splits))}[:10]'."
-            ) from None
-        if is_empty:
-            raise ConfigError(f"--split: {split} of {tfds_name} has no rows.")
-        dataset = builder.as_dataset(split=split, shuffle_files=False)
-        examples = tfds.as_numpy(dataset.skip(first))
     for number, example in enumerate(examples, start=first + 1):
-        place = f"{task or tfds_name}, {split}: row {number}"
-        with utf8_in(place):
-            fields = plain(example)
-        yield Row(place, fields)
+        with utf8_in(place := f"{source}: row {number}"):
+            row = Row(place, plain(example))
+        yield row

@@ -1,19 +1,21 @@
-"""A checkpoint's responses to the rows of a run that makes data, however the rows are split."""
+"""What runs that make data share: a checkpoint's responses, however rows are split; the output."""
 
 import dataclasses
 import logging
 import pathlib
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, pluralize
-from faith_jax.core.files import is_finished
+from faith_jax.core.files import is_finished, move_into_place
 from faith_jax.datasets.input_rows import InputRow
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.papers.options import GeneratorOptions
 from faith_jax.runs import setup
+from faith_jax.runs.data.tasks import prepare
 from faith_jax.tokenizers.carried import RunVocabulary
 
 logger = logging.getLogger("faith_jax")
@@ -84,3 +86,12 @@ def check(**models: str) -> dict[str, Any]:
             setup.check_language_model(f"--{option.replace('_', '-')}", path)
             digests[option] = checkpoint_digest(path)
     return digests
+
+
+def prepare_in_place(data_set: str, folder: pathlib.Path, target: pathlib.Path) -> str:
+    """Prepares a data set of a folder's files, moves all to `target`, and returns a line on it."""
+    for line in prepare(data_set, str(folder / "tfds"), str(folder), tell_ignored=False):
+        logger.info("%s", line.replace(str(folder), str(target)))  # the final place
+    move_into_place(folder, target)
+    data_dir = target / "tfds"
+    return f"{data_dir}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(data_dir))}"

@@ -275,17 +275,17 @@ def row_counter(folder: pathlib.Path) -> CountRows:
 
     Counts are cached in the folder, so that a resumed workflow need not read the data.
     """
-    from faith_jax.input.score_input import dataset_rows
+    from faith_jax.input.score_input import seqio_rows, tfds_rows
 
     path = folder / _ROWS
     counts: dict[str, int] = read_json_or_none(path) or {}
 
     @functools.cache  # missing data is retried, but only in another run
     def count(task: str, split: str) -> int:
-        name, source = f"{task}:{split}", ("", task) if "/" in task else (task, "")
+        name, rows_of = f"{task}:{split}", tfds_rows if "/" in task else seqio_rows
         if not counts.get(name):
             try:
-                counts[name] = sum(1 for _ in dataset_rows(*source, split))
+                counts[name] = sum(1 for _ in rows_of(task, split))
             except (InputError, ConfigError):
                 return 0
             folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.embedded import checkpoint_path, model_dir_of
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.core.progress import log_once
@@ -135,10 +135,7 @@ def _find_agreed_setting(
     ]
     values_of_runs = {}  # None = none of our runs wrote the checkpoint, or it has no such setting
     for checkpoint in paths:
-        folder = checkpoint_path(checkpoint)
-        if folder.parent.name == "checkpoints":
-            folder = folder.parent.parent
-        settings = read_settings(folder)
+        settings = read_settings(model_dir_of(checkpoint_path(checkpoint)))
         values_of_runs[checkpoint] = None if settings is None else of(settings)
     values = {checkpoint: default if v is None else v for checkpoint, v in values_of_runs.items()}
     first = next(iter(values.values()), default)

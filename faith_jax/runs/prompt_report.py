@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.checkpoints.checkpoint import PROMPTS, content_hash
+from faith_jax.checkpoints.embedded import model_dir_of
 from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError, first_duplicate
@@ -98,8 +99,7 @@ def _read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]")
     folder, step = path, None
     if is_native(path):
         folder, saved = run_folder(path), params_folder(path).parent
-        is_step = saved.name.isdigit() and saved.parent.name == "checkpoints"
-        step = int(saved.name) if is_step else None
+        step = int(saved.name) if model_dir_of(saved) != saved else None
     if prompts.base is not None:
         base = open_base(str(prompts.base.get("path")), str(prompts.base.get("content_hash")))
     else:  # the checkpoint is a whole model

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.embedded import checkpoint_path, model_dir_of
 from faith_jax.checkpoints.manifest import COMPANIONS
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.staging import local_copy
@@ -230,11 +230,9 @@ def _walk_candidate_folders(
         return
     seen.add(folder)
     yield folder
-    absolute_folder = folder.absolute()
-    if absolute_folder.name.isdigit() and absolute_folder.parent.name == "checkpoints":
-        yield from _walk_candidate_folders(absolute_folder.parent.parent, seen)
-    elif re.fullmatch(r"checkpoint_\d+", absolute_folder.name):
-        yield from _walk_candidate_folders(absolute_folder.parent, seen)
+    yield from _walk_candidate_folders(model_dir_of(folder), seen)
+    if re.fullmatch(r"checkpoint_\d+", folder.absolute().name):
+        yield from _walk_candidate_folders(folder.absolute().parent, seen)
     base = read_json_if_any(folder / "model.json").get("base")
     if isinstance(base, dict) and isinstance(base.get("path"), str):
         yield from _walk_candidate_folders(checkpoint_path(base["path"]), seen)

@@ -49,6 +49,23 @@ def test_former_names_become_those_of_today():
     assert with_present_names(PRESENT_CONFIG) == PRESENT_CONFIG
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import prompts",
+        "from my_project import prompts  # mine",
+        "from my_project import texts as prompts",
+        "import my_project.texts as prompts",
+        "from faith_jax.models import soft_prompt as prompts",
+    ],
+)
+def test_a_module_of_the_user_may_have_a_former_name(line):
+    text = f"{line}\nPROMPT_INITIALIZER = @prompts.uniform()\na/prompts.uniform.scale = 0.1\n"
+    assert with_present_names(text) == text
+    others = text.replace(line, "from prompts import texts\nimport my_project.prompts")
+    assert with_present_names(others) == others.replace("prompts.uniform", "soft_prompt.uniform")
+
+
 def test_bindings_of_a_former_file_reach_the_module_of_today(tmp_path):
     file = tmp_path / "old.gin"
     file.write_text(

@@ -102,12 +102,11 @@ def test_a_data_set_is_read_from_its_folder(tmp_path):
 
 def test_texts_of_a_data_set_that_look_like_lists_stay_beside_others(monkeypatch):
     rows = [{"context": text, "answer": "Red."} for text in ('["red", "green"]', "It prints red.")]
-    monkeypatch.setattr(
-        score_input,
-        "dataset_rows",
-        lambda task, tfds_name, split, first=0: (Row(f"{task}:{n}", row) for n, row in
-                                                 enumerate(rows[first:])),
-    )  # fmt: skip
+
+    def seqio_rows(task, split, first=0):
+        return (Row(f"{task}:{n}", row) for n, row in enumerate(rows[first:]))
+
+    monkeypatch.setattr(score_input, "seqio_rows", seqio_rows)
     columns = ScoreInput(task=("printing",), split="test", grounding_column="context")
     for first in (0, 1):
         read = [row.example.grounding.texts for row in columns.rows(BadRows(), (0, first))]

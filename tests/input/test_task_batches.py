@@ -11,7 +11,7 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.inference import load_model
 from faith_jax.input.infer_rows import task_rows
 from faith_jax.input.row_cache import RowCache
-from faith_jax.input.score_input import dataset_rows
+from faith_jax.input.score_input import seqio_rows
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, batch_shapes
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
@@ -337,4 +337,4 @@ def test_a_text_that_is_not_utf_8_names_the_example(field):
     with pytest.raises(InputError, match=message):
         list(task_rows(dataset))
     with pytest.raises(InputError, match=rf"{field}, train: row 2: expected UTF-8, .* byte 0xe9"):
-        list(dataset_rows(dataset.mixture_or_task_name, "", "train"))
+        list(seqio_rows(dataset.mixture_or_task_name, "train"))

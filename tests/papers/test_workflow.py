@@ -179,11 +179,11 @@ def test_rows_are_counted_once(tmp_path, monkeypatch, offline_data_dir):
     assert count("faithdial_generate_sample", "test") == 4
     assert count("faithdial_generate_sample", "no_such") == 0
 
-    def refuse(task, tfds_name, split):
+    def refuse(task, split):
         assert split != "test", "is counted already"
         raise ConfigError("there is no such split")
 
-    monkeypatch.setattr("faith_jax.input.score_input.dataset_rows", refuse)
+    monkeypatch.setattr("faith_jax.input.score_input.seqio_rows", refuse)
     again = row_counter(tmp_path)
     assert again("faithdial_generate_sample", "test") == 4
     assert again("faithdial_generate_sample", "no_such") == 0

@@ -53,6 +53,7 @@ def test_a_run_s_decoding_length_and_cut_policy_are_taken(given, tmp_path, caplo
     message = f"DECODING = num_beams = 3, pmi = {PMIConfig(alpha=0.5)}, as {path} was trained with"
     assert message in caplog.messages
     assert given(f"{path}/checkpoints/4") == given(path)
+    assert given(f"{path}/checkpoints/another") == given(tmp_path)  # no step of the run
 
 
 def test_control_tokens_are_those_of_each_model(given, tmp_path):

@@ -16,7 +16,6 @@ LLM-AggreFact (cards/llm_aggrefact.toml) has:
 
 import hashlib
 import json
-import operator
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -99,46 +98,31 @@ class RowFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Schema:
-    """The type of a raw row, with only the fields that are read."""
+    """The fields of a raw row that are read, with their types."""
 
     def __init__(self, kinds: Mapping[str, Any]):
-        # A dot in a name means a nested Struct; Structs need field names that are valid in Python.
-        self.struct = self._build_struct(
-            {tuple(name.split(".")): kind for name, kind in kinds.items()}
-        )
-        getter_of = self._build_getters(self.struct)
-        self._getters_by_name = {name: getter_of[tuple(name.split("."))] for name in kinds}
+        # The fields of a Struct need names that are valid in Python.
+        names = {f"field_{number}": name for number, name in enumerate(kinds)}
+        fields = zip(names, kinds.values(), strict=True)
+        self._struct = msgspec.defstruct("DescribedRow", fields, rename=names)
+        self._names = list(kinds)
+        # The nested objects, outer ones first: of "a.b.c", "a" and "a.b".
+        self._objects = [n[:end] for n in kinds for end, sign in enumerate(n) if sign == "."]
 
-    def values(self, row: Any) -> dict[str, Any]:
-        """Returns the values of a row of this type, by name."""
-        return {name: getter(row) for name, getter in self._getters_by_name.items()}
-
-    def _build_struct(self, kinds: Mapping[tuple[str, ...], Any]) -> type:
-        inner: dict[str, dict[tuple[str, ...], Any]] = {}
-        for (name, *rest), kind in kinds.items():
-            inner.setdefault(name, {})[tuple(rest)] = kind
-        types = {name: of[()] if () in of else self._build_struct(of) for name, of in inner.items()}
-        return msgspec.defstruct(
-            "DescribedRow",
-            [(f"field_{number}", kind) for number, kind in enumerate(types.values())],
-            rename={f"field_{number}": name for number, name in enumerate(types)},
-        )
-
-    def _build_getters(self, struct: type, path: tuple[str, ...] = (), prefix: str = "") -> dict:
-        getters = {}
-        for field in msgspec.structs.fields(struct):
-            place, attribute = (*path, field.encode_name), f"{prefix}{field.name}"
-            getters[place] = operator.attrgetter(attribute)
-            if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-                getters |= self._build_getters(field.type, place, f"{attribute}.")
-        return getters
+    def values(self, row: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """Returns the values of a row's fields by name; an InputError names the place."""
+        fields = {**row}
+        for outer in self._objects:
+            inner = fields.pop(outer, None)
+            if isinstance(inner, Mapping):
+                fields |= {f"{outer}.{name}": value for name, value in inner.items()}
+        values = msgspec.structs.astuple(convert_row(fields, place, self._struct))
+        return dict(zip(self._names, values, strict=True))
 
 
 def load_row_card(name: str, part: str = "") -> RawDataset:
     """Returns the data set of a card that has a `row`, or one of the card's `parts`."""
-    about = card(name)
-    about |= about["parts"][part] if part else {}
-    fields = convert_row(about["row"], f"cards/{name}.toml: row", RowFields, strip=False)
+    fields = convert_row(card(name, part)["row"], f"cards/{name}.toml: row", RowFields, strip=False)
 
     def read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         schema = _Schema(fields.kinds())  # built here: Beam sends workers no types
@@ -169,7 +153,7 @@ def _file_examples(
     def parse(raw: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
         nonlocal number
         number += 1  # counts rows, not lines, so that ids are the same in CSV and Parquet
-        values = schema.values(convert_row(raw, place, schema.struct))
+        values = schema.values(raw, place)
         key = values[fields.grounding]
         texts = [key] if isinstance(key, str) else key
         grounding = text_of(key, place) if text_of else " ".join(texts)
@@ -210,7 +194,7 @@ def text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[s
     for file in files:
         names.append(file.name)
         for place, fields in read_rows(file):
-            row = schema.values(convert_row(fields, place, schema.struct))
+            row = schema.values(fields, place)
             by_name[row[texts.key]] = row[texts.text]
 
     def find(name: str, place: str) -> str:

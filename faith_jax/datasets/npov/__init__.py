@@ -2,7 +2,6 @@
 
 from faith_jax.datasets.npov.topics import (
     RESPONSES_FILE,
-    SAMPLE,
     SPLITS,
     TOPICS_FILE,
     Argument,
@@ -18,7 +17,6 @@ from faith_jax.datasets.npov.topics import (
 
 __all__ = [
     "RESPONSES_FILE",
-    "SAMPLE",
     "SPLITS",
     "TOPICS_FILE",
     "Argument",

@@ -18,13 +18,12 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Text, read_as
 from faith_jax.datasets.augmentation.draws import draw_order
-from faith_jax.datasets.samples import sample_folder
+from faith_jax.datasets.samples import SAMPLE, sample_folder
 
 SPLITS = ("train", "validation", "test")
 Split = Literal["train", "validation", "test"]
 TOPICS_FILE = "topics.jsonl"
 RESPONSES_FILE = "responses.jsonl"
-SAMPLE = "sample"
 
 # Words that do not help to identify the topic of a query.
 _COMMON_WORDS = frozenset(

@@ -13,9 +13,7 @@ Reference: Gupta 2022, sections 4.1.1 and 5.3.
 import collections
 import functools
 import itertools
-import logging
 import pathlib
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -23,13 +21,7 @@ import numpy as np
 
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.core.files import (
-    move_into_place,
-    report_write_errors,
-    scratch_place,
-    stamp,
-    write_jsonl,
-)
+from faith_jax.core.files import report_write_errors, scratch_place, stamp, write_jsonl
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
@@ -44,8 +36,7 @@ from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.papers.dialfact import claim_mutation as mutation
 from faith_jax.papers.dialfact.antonyms import load_antonyms
 from faith_jax.papers.dialfact.senses import load_senses
-from faith_jax.papers.responses import Responder, check, new_run
-from faith_jax.runs.data.tasks import prepare
+from faith_jax.papers.responses import Responder, check, new_run, prepare_in_place
 from faith_jax.runs.shards import Job, Place, split
 from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.scoring.fluency import FluencyScorer
@@ -53,8 +44,6 @@ from faith_jax.tokenizers.vocabularies import with_own_vocabulary
 
 if TYPE_CHECKING:
     from faith_jax.papers.dialfact.commands import MutateClaims
-
-logger = logging.getLogger("faith_jax")
 
 Opened = TypeVar("Opened")
 
@@ -459,7 +448,6 @@ def _write_claim_files(
     job: Job, turns: Mapping[str, WizardTurn], options: "MutateClaims"
 ) -> list[str]:
     """Writes files and data set of the kept claims; only their kinds are held in memory."""
-    target = job.target
 
     def rows() -> Iterator[Fields]:
         for shard in job.shards:
@@ -492,16 +480,13 @@ def _write_claim_files(
         folder.mkdir()
         for part, name in FILES.items():
             write_jsonl(folder / name, claims(part == "validation"))
-        for line in prepare(DATASET, str(folder / "tfds"), str(folder), tell_ignored=False):
-            logger.info("%s", line.replace(str(folder), str(target)))  # the final place
-        move_into_place(folder, target)
-    data_dir = target / "tfds"
+        line = prepare_in_place(DATASET, folder, job.target)
     return [
         _describe_claim_counts("made", kinds),
         _describe_claim_counts(
             "kept", [kind for place, kind in enumerate(kept_kinds) if place in chosen_places]
         ),
-        f"{data_dir}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(data_dir))}",
+        line,
     ]
 
 

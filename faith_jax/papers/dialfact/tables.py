@@ -24,7 +24,7 @@ from faith_jax.core.table import Table as Rows
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.input.score_input import dataset_rows
+from faith_jax.input.score_input import tfds_rows
 from faith_jax.papers import workflow
 from faith_jax.papers.dialfact.options import Dialfact
 from faith_jax.papers.dialfact.verification import (
@@ -327,7 +327,7 @@ class Table(workflow.TableWorkflow):
 
     def _build_bigram_table(self) -> Rows:
         """Returns table 2, for the refuted claims of test."""
-        claims = [dict(row.fields) for row in dataset_rows("", self.data[TEST, ORACLE], TEST)]
+        claims = [dict(row.fields) for row in tfds_rows(self.data[TEST, ORACLE], TEST)]
         biases = bias_table(claims, "response", "response_label")
         rows = [row[1:] for row in biases.rows if row[0] == DialFactLabel.REFUTES.value]
         tidy = [
@@ -464,7 +464,7 @@ class Table(workflow.TableWorkflow):
     def _read_claims(self, split: str, evidence: str) -> Iterator[Row]:
         """Yields the claims of a split; those with found evidence are the annotators' claims."""
         data = self.data.get((split, evidence)) or self.data[split, ORACLE]
-        return dataset_rows("", data, split)
+        return tfds_rows(data, split)
 
     def _scores_path(
         self, folder: pathlib.Path, split: str, evidence: str, verifier: str

@@ -183,9 +183,9 @@ def _parse_prediction(text: str, ways: int) -> str:
 
 
 def _evaluate_verifiers(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
-    from faith_jax.input.score_input import dataset_rows
+    from faith_jax.input.score_input import tfds_rows
 
-    claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
+    claims = [dict(row.fields) for row in tfds_rows(options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
     predictions = {path: read_predictions(path, bare) for path in files}
     table = verification_table(claims, predictions, interval_draws(options), options.cluster_field)

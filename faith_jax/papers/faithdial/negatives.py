@@ -9,14 +9,12 @@ turn's negatives.
 import functools
 import logging
 import pathlib
-import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.files import (
-    move_into_place,
     partial_folder,
     report_write_errors,
     scratch_place,
@@ -34,8 +32,7 @@ from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.papers.faithdial import knowledge_perturbation as perturbation
-from faith_jax.papers.responses import Responder, check, new_run
-from faith_jax.runs.data.tasks import prepare
+from faith_jax.papers.responses import Responder, check, new_run, prepare_in_place
 from faith_jax.runs.shards import Job, Place, split
 from faith_jax.tokenizers.vocabularies import with_own_vocabulary
 
@@ -117,7 +114,6 @@ def _write_data_set(
     job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, Any]]]
 ) -> list[str]:
     """Writes the files with the generated responses, and the data set."""
-    target = job.target
     generated: dict[str, list[str]] = {}
     with scratch_place(job.folder) as folder:
         folder.mkdir()
@@ -145,11 +141,7 @@ def _write_data_set(
             )
         if TEST in turns:
             shutil.copy(source / TEST, folder / TEST)
-        for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
-            logger.info("%s", line.replace(str(folder), str(target)))  # the final place
-        move_into_place(folder, target)
-    data_dir = target / "tfds"
-    return [*lines, f"{data_dir}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(data_dir))}"]
+        return [*lines, prepare_in_place("faithdial", folder, job.target)]
 
 
 def _perturbed_rows(turns: list[dict[str, Any]], options: "Negatives") -> Iterator[dict[str, str]]:

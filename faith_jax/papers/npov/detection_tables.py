@@ -17,6 +17,7 @@ from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import MARK, figure_text
 from faith_jax.core.table import Table as ShownTable
 from faith_jax.datasets import npov
+from faith_jax.datasets.samples import SAMPLE
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.papers import workflow
 from faith_jax.papers.npov.combinations import TEMPERATURES, draw_combinations, temperatures_note
@@ -47,7 +48,7 @@ def check(options: NpovDetection) -> None:
     """Checks names, and opens the models; a ConfigError names the option."""
     from faith_jax.runs.setup import check_language_model  # imports JAX
 
-    if options.sample and options.knowledge != npov.SAMPLE:
+    if options.sample and options.knowledge != SAMPLE:
         raise ConfigError(
             f"--sample: is of the topics in the package, --knowledge of {options.knowledge}; give "
             "one of them."
@@ -129,7 +130,7 @@ class Table(workflow.TableWorkflow):
     @property
     def is_sample(self) -> bool:
         """See `workflow.TableWorkflow`; the embedded topics always count as samples."""
-        return bool(self.options.knowledge == npov.SAMPLE)
+        return bool(self.options.knowledge == SAMPLE)
 
     def steps(self) -> dict[str, Any]:
         """See `workflow.TableWorkflow`; adds the configuration of the study's own rules."""

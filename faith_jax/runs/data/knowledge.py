@@ -49,14 +49,14 @@ def index(
         quiet_tensorflow(with_seqio=False)
         import tensorflow_datasets as tfds
 
-        from faith_jax.input.score_input import dataset_rows
+        from faith_jax.input.score_input import tfds_rows
 
         splits = sorted(tfds.builder_from_directory(path).info.splits)
 
         def records(begin: int, first: int) -> Iterator[tuple[int, int, Article]]:
             for number in range(begin, len(splits)):
                 start = first if number == begin else 0
-                rows = dataset_rows("", str(path), splits[number], start)
+                rows = tfds_rows(str(path), splits[number], start)
                 for place, article in enumerate(articles_of(rows, paragraphs or None), start + 1):
                     yield number, place, article
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Unpack, get_type_hints
 
-from faith_jax.checkpoints.embedded import check_is_there, checkpoint_path, embedded_models
+from faith_jax.checkpoints import embedded
 from faith_jax.core.cutting import by_name
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.labels import NOT_VERIFIABLE, DialFactLabel, response_verdict
@@ -25,6 +25,7 @@ from faith_jax.core.types import GroundedExample, Grounding, Score
 from faith_jax.core.words import split_sentences, visible
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
 from faith_jax.datasets.samples import SAMPLE
+from faith_jax.gin_files.run_settings import read_settings
 from faith_jax.retrieval.sentence_ranking import about
 from faith_jax.runs.data.find_evidence import Finder
 from faith_jax.runs.data.knowledge import open_base
@@ -145,7 +146,7 @@ class FactChecker:
                     raise ConfigError(
                         f"there is no option {name!r}.{did_you_mean(name, (*further, *names))}"
                     )
-        check_is_there(model)
+        embedded.check_is_there(model)
         self.base = None if knowledge_base is None else open_base(knowledge_base)
         self._finder = Finder(self.base, finding) if self.base else None
         self._sentences = finding.sentences
@@ -337,19 +338,15 @@ def _check_form(model: str, form: str) -> None:
     """Raises a ConfigError if a model that writes labels was trained for another form."""
     is_dialfact = form == "dialfact"
     needed = "dialfact_verify_…" if is_dialfact else "NLI"
-    path = checkpoint_path(model)
-    if str(model) in embedded_models() and (is_dialfact or model != MINI_NLI):
+    path = embedded.checkpoint_path(model)
+    if str(model) in embedded.embedded_models() and (is_dialfact or model != MINI_NLI):
         advice = "docs/dialfact.md says how to train a verifier"
         raise ConfigError(
             f"form: {model} was not trained on {needed}; --model={MINI_NLI} with --form=nli is the "
             f"package's verifier, and {advice}."
         )
-    run = path.parent.parent if path.parent.name == "checkpoints" else path
-    task = None
-    if (run / "config.gin").is_file():
-        from faith_jax.gin_files.run_settings import read_settings
-
-        task = (read_settings(run) or {}).get("dataset.mixture_or_task_name")
+    settings = read_settings(embedded.model_dir_of(path)) or {}
+    task = settings.get("dataset.mixture_or_task_name")
     if task is None:
         if model != MINI_NLI:
             logger.warning("%s: whether it was trained on %s cannot be seen in it.", path, needed)

@@ -94,6 +94,14 @@ def test_partially_supported_claims_of_wice_are_not(part):
         assert json.loads(row["supporting_sentences"]) == fields["supporting_sentences"]
 
 
+def test_a_field_of_a_nested_object_that_is_missing(tmp_path):
+    row = {"evidence": ["Tea is a leaf."], "claim": "Tea is green.", "label": "supported"}
+    for meta, near in (({}, ""), ({"ids": "1"}, r"\. Did you mean 'meta\.ids'\?")):
+        path = lines(tmp_path / "test.jsonl", row | {"meta": meta})
+        with pytest.raises(InputError, match=rf"test\.jsonl:1: field 'meta\.id' is missing{near}"):
+            examples(path, WICE["claims"])
+
+
 @pytest.mark.parametrize("part", list(HALUEVAL))
 def test_each_row_of_halueval_is_two_examples(part):
     rows = sample_examples(HALUEVAL[part], "test")
@@ -137,7 +145,7 @@ def test_a_document_that_is_missing(tmp_path):
 
 def test_a_card_that_names_no_such_thing(monkeypatch):
     fields = {"row": {"grounding": "doc", "generated_text": "claim", "lable": "label"}}
-    monkeypatch.setattr(described_rows, "card", lambda name: fields)
+    monkeypatch.setattr(described_rows, "card", lambda name, part: fields)
     with pytest.raises((InputError, ConfigError), match=r"field 'lable' is unknown\. Did you mean"):
         described_rows.load_row_card("llm_aggrefact")
 

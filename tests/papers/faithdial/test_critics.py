@@ -5,7 +5,7 @@ import json
 import pytest
 
 from faith_jax.checkpoints.embedded import newest_step
-from faith_jax.input.score_input import dataset_rows
+from faith_jax.input.score_input import seqio_rows
 from faith_jax.papers import workflow
 from faith_jax.papers.faithdial.critics import Table
 from faith_jax.papers.faithdial.options import FaithCritic
@@ -60,7 +60,7 @@ def test_a_missing_critic_is_trained(critics, tmp_path, capfd):
     assert newest_step(folder) == 2
     assert pair_classifier(str(folder)).label_names == ("unfaithful", "faithful")
     classify = pair_classifier(bart, CRITIC_FORMS["decode"], max_length=64)
-    pairs = [r.fields for r in dataset_rows("faith_critic_sample", "", "test")]
+    pairs = [r.fields for r in seqio_rows("faith_critic_sample", "test")]
     calls = classify([(p["knowledge"], p["response"]) for p in pairs])[0].argmax(axis=1)
     rows = [r for r in rows_of(output / "scores" / "DECODE.jsonl") if "faith_critic" in r["corpus"]]
     assert [r["scores"]["faith_critic_call"] for r in rows] == [float(c == 1) for c in calls]

@@ -74,14 +74,14 @@ def write_data(raw, monkeypatch):
         {"premise": premise, "hypothesis": text, "label": "entailment" if faithful else "neutral"}
         for premise, text, faithful in pairs["MNLI"]
     ]
-    really = score_input.dataset_rows
+    really = score_input.seqio_rows
 
-    def dataset_rows(task, tfds, split, first=0):
+    def seqio_rows(task, split, first=0):
         if task != "nli_mnli":
-            return really(task, tfds, split, first)
+            return really(task, split, first)
         return (Row(task, row) for row in mnli[first:])
 
-    monkeypatch.setattr(score_input, "dataset_rows", dataset_rows)
+    monkeypatch.setattr(score_input, "seqio_rows", seqio_rows)
     return truth | {("BEGIN", text, response): True for text, response, _ in generic}
 
 
