@@ -127,8 +127,11 @@ class Scorer:
                 undefined = "the response is empty"
             elif not any(map(_strip_invisible, _texts_of(row))):
                 undefined = "the grounding is empty"
+            elif not self._split_grounding(_texts_of(row)):
+                shortest = self.manifest["chunks"]["shortest"]
+                undefined = f"no sentence of the grounding has {shortest} characters"
             else:
-                undefined = f"no sentence of one side has {rule['shortest']} characters"
+                undefined = f"no sentence of the response has {rule['shortest']} characters"
             above = None if value is None or threshold is None else value > threshold
             results.append(
                 {
