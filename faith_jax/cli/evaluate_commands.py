@@ -41,7 +41,9 @@ class Evaluate(EvaluateFiles):
 
     def run(self) -> str:
         from faith_jax.runs.scores.evaluate_scores import evaluate
+        from faith_jax.scoring.user_scorers import load_scorer_modules
 
+        load_scorer_modules(self.scorer_module)
         return evaluate(self)
 
 
@@ -61,7 +63,9 @@ class Report(ReportOptions):
 
     def run(self) -> str:
         from faith_jax.runs.scores.report import report
+        from faith_jax.scoring.user_scorers import load_scorer_modules
 
+        load_scorer_modules(self.scorer_module)
         return str(report(self))
 
 

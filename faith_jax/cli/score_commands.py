@@ -80,10 +80,10 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
         from faith_jax.runs.scores import score
 
         digests = {}  # of the code of the user's own scorers and cards
-        for place in self.scorer_module:
-            from faith_jax.scoring.user_scorers import load_scorer_module
+        if self.scorer_module:
+            from faith_jax.scoring.user_scorers import load_scorer_modules
 
-            digests[place] = load_scorer_module(place)
+            digests = load_scorer_modules(self.scorer_module)
         names = split_scorers(self.scorers)
         options = scorer_options(names, self.scorer_option)
         if files := [split_scorer_name(n)[1] for n in names if n.endswith(".toml")]:
@@ -125,10 +125,9 @@ class Scorers:
 
         from faith_jax.scoring import registry
         from faith_jax.scoring.judges.card import read_card
-        from faith_jax.scoring.user_scorers import load_scorer_module
+        from faith_jax.scoring.user_scorers import load_scorer_modules
 
-        for place in self.scorer_module:
-            load_scorer_module(place)
+        load_scorer_modules(self.scorer_module)
         rows, judges = [], []
         for name in registry.scorer_names():
             card = registry.scorer_card(name)

@@ -182,8 +182,7 @@ def read_input_file(
     rows = _file_rows(path, place[1], notes or TableNotes())
     for number, (where, row) in enumerate(rows, place[1]):
         named_id = cell_text(row.get("id"), where, "id")
-        line = where.rpartition(":")[2]
-        identifier = named_id or (line if line.isdigit() else str(number + 1))
+        identifier = named_id or str(number + 1)  # as `score` numbers rows
         if not seen.add(identifier):
             problem = f"{where}: field 'id': {identifier!r} occurs twice"
             if not named_id:

@@ -616,6 +616,7 @@ class Comparison(_Draws):
         rows with the same grounding depend on each other (in dialfact, claims of a dialogue)
       undefined (VALUE): the value that undefined scores count as (default: rows without a score
         are left out of comparisons)
+      scorer_module (MODULE): defines your own scorers, and so the range of their scores
     """
 
     scorers: Names = ()
@@ -623,6 +624,7 @@ class Comparison(_Draws):
     test: Literal["t", "approximate_randomization", "delong", "hanley_mcneil"] = "t"
     cluster_field: str = "auto"
     undefined: float | None = None
+    scorer_module: tuple[str, ...] = ()
 
     def __post_init__(self):
         if self.undefined is not None and not math.isfinite(self.undefined):

@@ -5,7 +5,7 @@ import functools
 import inspect
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason
@@ -101,10 +101,10 @@ def _score_with_judge(
     return dataclasses.replace(score, value=number)
 
 
-def load_scorer_module(place: str) -> str:
-    """Imports a user's module, which registers its scorers; returns the digest of its code.
+def load_scorer_modules(places: Iterable[str]) -> dict[str, str]:
+    """Imports users' modules, which register their scorers; returns the digests of their code.
 
     Raises:
-      ConfigError: the module cannot be imported, or the name of one of its scorers is taken.
+      ConfigError: a module cannot be imported, or the name of one of its scorers is taken.
     """
-    return module_digest(import_user_module(place, _OPTION))
+    return {place: module_digest(import_user_module(place, _OPTION)) for place in places}

@@ -382,7 +382,7 @@ def test_reading_can_begin_at_any_row(tmp_path, own_tasks):
     lines = [json.dumps({"inputs": f"What is {word}?"}) for word in ("tea", "mate", "milk")]
     path.write_text("\n\n".join(lines) + "\n")
     rows = list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
-    assert [(row.id, row.place) for row in rows] == [("1", (0, 0)), ("3", (0, 1)), ("5", (0, 2))]
+    assert [(row.id, row.place) for row in rows] == [("1", (0, 0)), ("2", (0, 1)), ("3", (0, 2))]
     for row in rows:
         first = next(infer_rows.read_input_file(str(path), "procon_npov", 1, 0, row.place))
         assert (first, first.place) == (row, row.place)

@@ -159,3 +159,14 @@ def test_commands_take_a_file(command, tmp_path, monkeypatch):
     assert "Share of vowels." in command.succeeds("scorers", module)
     error = command.refuses("scorers", "--scorer-module=missing.py")
     assert "--scorer-module = 'missing.py': there is no such file." in error
+
+
+def test_evaluate_knows_the_range_of_a_users_scorer(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_consonants.py").write_text(MODULE.replace("vowels", "consonants"))
+    rows = [{"id": f"r{n}", "generated_text": "a", "scores": {"consonants": 0.5}} for n in range(2)]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "consonants < 0.5" not in command.succeeds("evaluate", "s.jsonl")
+    module = "--scorer-module=my_consonants.py"
+    assert "consonants < 0.5" in command.succeeds("evaluate", "s.jsonl", module)
+    assert command.succeeds("report", "s.jsonl", module, "--output=r.html") == "r.html\n"

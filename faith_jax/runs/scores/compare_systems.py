@@ -334,7 +334,10 @@ def _on_shared_rows(
             lacked = "scorers" if shared else "rows"
             if in_all and not shared:
                 lacked += " of the same grounding or question"
-            notes.append(f"{', '.join(systems)}: have no {lacked} in common, and are not compared.")
+            remedy = "" if shared else " Rows are paired by their ids (score --id-column)."
+            notes.append(
+                f"{', '.join(systems)}: have no {lacked} in common, and are not compared.{remedy}"
+            )
             continue
         if retrieved:
             notes.append(

@@ -460,8 +460,8 @@ def test_other_rows_are_not_compared(capsys, tmp_path):
     status, lines, _ = evaluate(capsys, first, second)
     assert status == 0
     assert (
-        "one, two: have no rows of the same grounding or question in common, and are not compared."
-        in lines
+        "one, two: have no rows of the same grounding or question in common, and are not compared. "
+        "Rows are paired by their ids (score --id-column)." in lines
     )
     assert not any("\u2212" in line for line in lines[3:5])
     part = write_answers(
