@@ -316,7 +316,8 @@ def example_rows(
             )
             raise InputError(
                 f"{place}: field '{columns.id_column or 'id'}': {row.example.id!r} occurs twice; "
-                f"{remedy}, or --id-column= for the rows' numbers."
+                f"{remedy}, or --id-column= for the rows' numbers. If several systems answered, a "
+                "column 'system' says which."
             )
         return row
 
