@@ -124,7 +124,10 @@ def _add_option(
     elif "choices" not in settings:
         settings["type"] = functools.partial(_parse_option_value, kinds[0] if kinds else field.type)
     if not field.kw_only:
-        settings |= {"nargs": "+"} if is_list else {} if is_required else {"nargs": "?"}
+        if is_list:
+            settings["nargs"] = "+" if is_required else "*"
+        elif not is_required:
+            settings["nargs"] = "?"
         settings["default"] = None  # not the field's default: argparse would parse a text
         group.add_argument(field.name, **settings)
         return

@@ -99,7 +99,7 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
         return [*lines, *bad_rows.describe_skipped()]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Scorers:
     r"""Lists the scorers with what they measure, their range and their source; and the judges.
 
@@ -107,17 +107,21 @@ class Scorers:
     are published models, each with its licence.
 
     Attributes:
+      names (SCORER): only these (default: all)
       scorer_module (MODULE): defines your own scorers, my_scorers.py or my_package.scorers
         (repeatable)
 
     Examples:
       %(prog)s
+      %(prog)s groundedness minicheck_flan_t5_large
       %(prog)s --scorer-module=my_scorers.py
       faith-jax score --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
       faith-jax score --scorers=nli_e_minus_c --scorer-option=nli_e_minus_c.model=checkpoints/nli \
           --input=rows.jsonl --output=scores.jsonl
     """
 
+    names: tuple[str, ...] = ()
+    _: dataclasses.KW_ONLY
     scorer_module: tuple[str, ...] = ()
 
     def run(self) -> str:
@@ -129,7 +133,7 @@ class Scorers:
 
         load_scorer_modules(self.scorer_module)
         rows, judges = [], []
-        for name in registry.scorer_names():
+        for name in self.names or registry.scorer_names():
             card = registry.scorer_card(name)
             range_ = f"{card.low:g} to {card.high:g}"
             if registry.is_judge(name):
@@ -138,16 +142,21 @@ class Scorers:
                 families = ", ".join(judge.architectures)
                 judges.append((name, families, range_, threshold, judge.licence, judge.source))
                 continue
-            needs = "model" if card.needs_model else ""
+            default = registry.default_model(name)
+            needs = "" if not card.needs_model else f"model ({default})" if default else "model"
             options = ", ".join(o for o in registry.scorer_options(name) if o != "model")
             rows.append((name, range_, card.description, card.source, needs, options))
-        columns = ("scorer", "range", "what it measures", "source", "needs", "options")
-        widths = [None, None, 46, 20, None, 30]
-        table = tabulate.tabulate(rows, columns, maxcolwidths=widths)
-        names = ("judge", "family", "range", "threshold", "licence of the model", "source")
-        listed = tabulate.tabulate(judges, names, disable_numparse=True)
-        options = ", ".join(registry.scorer_options(judges[0][0]))
-        return f"{table}\n\nJudges are published models; their options: {options}\n\n{listed}"
+        parts = []
+        if rows:
+            columns = ("scorer", "range", "what it measures", "source", "needs", "options")
+            widths = [None, None, 46, 20, None, 30]
+            parts.append(tabulate.tabulate(rows, columns, maxcolwidths=widths))
+        if judges:
+            options = ", ".join(registry.scorer_options(judges[0][0]))
+            parts.append(f"Judges are published models; their options: {options}")
+            columns = ("judge", "family", "range", "threshold", "licence of the model", "source")
+            parts.append(tabulate.tabulate(judges, columns, disable_numparse=True))
+        return "\n\n".join(parts)
 
 
 class Certify(CertifyOptions):

@@ -133,6 +133,13 @@ def _option_types(name: str) -> dict[str, Any]:
     return types
 
 
+def default_model(name: str) -> str:
+    """Returns the checkpoint that a scorer opens if its option `model` is not given; "" = none."""
+    parameter = typed_signature(_find_factory(name)).parameters.get("model")
+    default = parameter and parameter.default
+    return default if isinstance(default, str) else ""
+
+
 def typed_signature(function: Callable[..., Any]) -> inspect.Signature:
     """Returns a signature whose annotations are types, even if they are strings in the code.
 

@@ -151,7 +151,7 @@ def test_a_name_is_given_once():
     ("arguments", "message"),
     [
         (["scor"], "faith-jax: command: there is no 'scor'. Did you mean 'score'"),
-        (["scorers", "extra"], "faith-jax: faith-jax scorers has no argument 'extra'."),
+        (["quickstart", "a", "extra"], "faith-jax: faith-jax quickstart has no argument 'extra'."),
         (["tasks", "--targets-length=-7"], "expected a positive whole number, got -7"),
         (
             ["score", "a.csv", "--output=s.jsonl"],

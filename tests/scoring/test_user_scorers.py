@@ -157,6 +157,11 @@ def test_commands_take_a_file(command, tmp_path, monkeypatch):
     scored = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
     assert [row["scores"]["vowels"] for row in scored] == [1, 1, 0]
     assert "Share of vowels." in command.succeeds("scorers", module)
+    listed = command.succeeds("scorers", "vowels", "groundedness", module)
+    assert "Share of vowels." in listed
+    assert "model (mini_nli)" in listed
+    assert "token_f1" not in listed
+    assert "Did you mean 'vowels'" in command.refuses("scorers", "vowel", module)
     error = command.refuses("scorers", "--scorer-module=missing.py")
     assert "--scorer-module = 'missing.py': there is no such file." in error
 
