@@ -207,7 +207,7 @@ def _describe_kinds(hint: Any, of_json: bool) -> Iterator[str]:
             is_fixed = origin is tuple and Ellipsis not in arguments
             each = "" if of_json else f", each {describe_type(arguments[0])}"
             yield f"a list of {pluralize(len(arguments), 'item')}" if is_fixed else f"a list{each}"
-        elif of_json and (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
+        elif of_json and (dataclasses.is_dataclass(origin) or issubclass(origin, msgspec.Struct)):
             yield "an object"
         else:
             yield names.get(origin) or f"a {kind.__name__}"
