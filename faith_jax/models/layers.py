@@ -70,8 +70,8 @@ def _gather_on_slices(matrix: Array, axes: tuple[str, str]) -> Array:
     """
     if SLICE_AXIS not in jax.sharding.get_abstract_mesh().axis_names:
         return matrix
-    kept = tuple(None if axis == "embed" else axis for axis in axes)
-    return with_sharding_constraint(matrix, kept)
+    gathered = tuple(None if axis == "embed" else axis for axis in axes)
+    return with_sharding_constraint(matrix, gathered)
 
 
 def with_sharding_constraint(x: Array, axes: tuple[str | None, ...]) -> Array:

@@ -257,6 +257,6 @@ def run_layers(layers: Any, x: Array, has_window: np.ndarray, *broadcast: Any) -
     x = with_sharding_constraint(x, STATES)
     if not isinstance(layers, list | tuple):
         return layers(x, has_window, *broadcast)[0]
-    for layer, own in zip(layers, has_window, strict=True):
-        x, _ = layer(x, own, *broadcast)
+    for layer, layer_has_window in zip(layers, has_window, strict=True):
+        x, _ = layer(x, layer_has_window, *broadcast)
     return x

@@ -82,7 +82,7 @@ class ScorerTable:
 
     def _split_published(self, row: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         """Returns the names in a published row, and its figures, one for each column."""
-        size = len(row) - len(self.columns)
+        size = max(0, len(row) - len(self.columns))
         return row[:size], row[size:]
 
 

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.table import Table
 from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.papers.commands import ENTRY_POINTS
@@ -207,3 +208,15 @@ def test_published_numbers_stay_numbers_and_may_be_missing():
     assert len(combined.rows) == 3
     combined = with_published(ours, *comparable(SCORER_TABLES["true"], {}))
     assert (combined.rows, "scorers with models only" in combined.notes[0]) == (ours.rows, True)
+
+
+def test_published_rows_have_a_figure_for_each_column():
+    columns = {
+        "title": "T",
+        "data": "d",
+        "corpora": ("c",),
+        "scorers": (),
+        "columns": ("a", "b", "c", "d"),
+    }
+    with pytest.raises(ConfigError, match="published: expected names of our row"):
+        ScorerTable(**columns, published=[["one", "two", 3.0]])

@@ -128,7 +128,7 @@ class Scorer:
             elif not any(map(_strip_invisible, _texts_of(row))):
                 undefined = "the grounding is empty"
             elif not self._split_grounding(_texts_of(row)):
-                shortest = self.manifest["chunks"]["shortest"]
+                shortest = self.manifest["chunks"].get("shortest", 1)
                 undefined = f"no sentence of the grounding has {shortest} characters"
             else:
                 undefined = f"no sentence of the response has {rule['shortest']} characters"
