@@ -392,6 +392,12 @@ class TransformerConfig(Settings):
         return self.dropout_rate if rate is None else rate
 
     @property
+    def activations_dropout(self) -> float:
+        """The dropout rate inside the feed-forward layer."""
+        rate = self.mlp_dropout_rate
+        return self.dropout_rate if rate is None else rate
+
+    @property
     def has_dropout(self) -> bool:
         """Whether any part of the model has dropout in training."""
         parts = (self.attention_dropout_rate, self.mlp_dropout_rate, self.classifier_dropout_rate)

@@ -15,7 +15,8 @@ from flax.linen import partitioning as nn_partitioning
 
 from faith_jax.core.types import Array
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import SLICE_AXIS
+from faith_jax.models.dropout import drop
+from faith_jax.models.partitioning import SLICE_AXIS, with_sharding_constraint
 from faith_jax.models.quantization import Int8Matrix, product
 
 Initializer = Callable[..., Array]
@@ -72,17 +73,6 @@ def _gather_on_slices(matrix: Array, axes: tuple[str, str]) -> Array:
         return matrix
     gathered = tuple(None if axis == "embed" else axis for axis in axes)
     return with_sharding_constraint(matrix, gathered)
-
-
-def with_sharding_constraint(x: Array, axes: tuple[str | None, ...]) -> Array:
-    """Constrains an array's sharding by the logical names of its axes, if a mesh is active.
-
-    Axes of size 1 are not split. Under `jax.vmap` over rows, the row axis has size 1, and the
-    mapped axis stays free to be sharded like the rows.
-    """
-    names = tuple(None if size == 1 else name for size, name in zip(x.shape, axes, strict=True))
-    constrained: Array = nn_partitioning.with_sharding_constraint(x, names)
-    return constrained
 
 
 ACTIVATION_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
@@ -289,8 +279,8 @@ class FeedForward(nn.Module):
     config: TransformerConfig
 
     @nn.compact
-    def __call__(self, inputs: Array, *, deterministic: bool) -> Array:
-        """Maps [batch, length, embed] to the same shape."""
+    def __call__(self, inputs: Array, dropout_draw: Array | None = None) -> Array:
+        """Maps [batch, length, embed] to the same shape; `dropout_draw` is of the activations."""
         cfg = self.config
 
         def projection(width: int, axes: tuple[str, str], name: str) -> Projection:
@@ -308,9 +298,7 @@ class FeedForward(nn.Module):
             parts = [function(part) for function, part in zip(functions, projected, strict=True)]
             return math.prod(parts[1:], start=parts[0])
 
-        x = activate(*projected)
-        rate = cfg.dropout_rate if cfg.mlp_dropout_rate is None else cfg.mlp_dropout_rate
-        x = dropout(rate, cfg.broadcast_dropout)(x, deterministic=deterministic)
+        x = drop(activate(*projected), cfg.activations_dropout, dropout_draw)
         # Split over "model" between the two products, so that devices only exchange the sums of the
         # second one.
         x = with_sharding_constraint(x, ("batch", "length", "mlp"))

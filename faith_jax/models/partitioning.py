@@ -25,7 +25,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from faith_jax.core.errors import ConfigError, FaithJaxError, pluralize
 from faith_jax.core.processes import raise_together
 from faith_jax.core.settings import BlockFlag
-from faith_jax.core.types import PyTree
+from faith_jax.core.types import Array, PyTree
 from faith_jax.models.config import KERNELS, TransformerConfig
 
 MESH_AXES = ("data", "model")
@@ -37,6 +37,17 @@ AxisRules = tuple[tuple[str, str | tuple[str, ...] | None], ...]
 def batch_axes(mesh: Mesh) -> tuple[str, ...]:
     """Returns the axes of a mesh over which the rows of a batch are split."""
     return (SLICE_AXIS, "data") if SLICE_AXIS in mesh.shape else ("data",)
+
+
+def with_sharding_constraint(x: Array, axes: tuple[str | None, ...]) -> Array:
+    """Constrains an array's sharding by the logical names of its axes, if a mesh is active.
+
+    Axes of size 1 are not split. Under `jax.vmap` over rows, the row axis has size 1, and the
+    mapped axis stays free to be sharded like the rows.
+    """
+    names = tuple(None if size == 1 else name for size, name in zip(x.shape, axes, strict=True))
+    constrained: Array = nn_partitioning.with_sharding_constraint(x, names)
+    return constrained
 
 
 def standard_logical_axis_rules(

@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
@@ -135,6 +136,12 @@ class _Stack(nn.Module):
                 return around._replace(relative=relative)
         return around
 
+    def _dropout_keys(self, layers: int, deterministic: bool) -> Array | None:
+        """Returns a random key for each layer, or None if nothing is dropped."""
+        if deterministic or not self.config.has_dropout:
+            return None
+        return jax.random.split(self.make_rng("dropout"), layers)
+
 
 def _has_window(cfg: TransformerConfig, count: int) -> np.ndarray:
     """Returns for each layer whether it has a sliding window, as an array to scan over."""
@@ -148,8 +155,7 @@ class Encoder(_Stack):
         cfg = self.config
         self._setup_ends(bidirectional=True)
         count = 1 if cfg.shared_layers else cfg.num_encoder_layers
-        # Argument 3, counted from x = 0, is static (`deterministic`).
-        self.layers = make_layers(EncoderLayer, cfg, count, (3,))
+        self.layers = make_layers(EncoderLayer, cfg, count, ())
         if cfg.embedding_dim:
             self.embedding_projection = Projection(
                 cfg.emb_dim, ("kv", "embed"), cfg.dtype, use_bias=True
@@ -185,8 +191,9 @@ class Encoder(_Stack):
         if cfg.shared_layers:
             # The same layer is applied `num_encoder_layers` times (ALBERT).
             layers = [layers[0]] * cfg.num_encoder_layers
-        has_window = _has_window(cfg, cfg.num_encoder_layers)
-        x = run_layers(layers, x, has_window, around, deterministic)
+        count = cfg.num_encoder_layers
+        dropout_keys = self._dropout_keys(count, deterministic)
+        x = run_layers(layers, x, _has_window(cfg, count), dropout_keys, around)
         if cfg.norm_position != "post":
             x = self.encoder_norm(x)
         # `broadcast_dropout` also enables dropout after the stack, which only T5X has.
@@ -201,8 +208,8 @@ class Decoder(_Stack):
         self._setup_ends(bidirectional=False)
         if cfg.decoder_embedding:
             self.token_embedder = Embedding(cfg.vocab_size, cfg.emb_dim, cfg.dtype)
-        # As in the encoder; `cache_length` and `prefill` are static too.
-        self.layers = make_layers(DecoderLayer, cfg, cfg.num_decoder_layers, (3, 4, 5))
+        # Arguments 4 and 5, counted from x = 0, are static (`cache_length` and `prefill`).
+        self.layers = make_layers(DecoderLayer, cfg, cfg.num_decoder_layers, (4, 5))
         if cfg.norm_position != "post":
             self.decoder_norm = norm(cfg)
         self.dropout = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
@@ -278,8 +285,9 @@ class Decoder(_Stack):
         )
         x = self._sum_embeddings(embeddings, query_positions)
         x = self.dropout(x, deterministic=deterministic)
-        has_window = _has_window(cfg, cfg.num_decoder_layers)
-        x = run_layers(self.layers, x, has_window, around, deterministic, cache_length, prefill)
+        count = cfg.num_decoder_layers
+        dropout_keys, has_window = self._dropout_keys(count, deterministic), _has_window(cfg, count)
+        x = run_layers(self.layers, x, has_window, dropout_keys, around, cache_length, prefill)
         if cfg.norm_position != "post":
             x = self.decoder_norm(x)
         return self.dropout(x, deterministic=deterministic or not cfg.broadcast_dropout)

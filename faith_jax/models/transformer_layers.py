@@ -1,5 +1,6 @@
 """The layers of encoder and decoder, run one by one or scanned."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -13,13 +14,9 @@ from faith_jax.models.attention.disentangled import DisentangledAttention
 from faith_jax.models.attention.masks import NO_WINDOW, AttentionMask, Regrouped
 from faith_jax.models.attention.multi_head import MultiHeadAttention
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.layers import (
-    FeedForward,
-    LayerNorm,
-    RMSNorm,
-    dropout,
-    with_sharding_constraint,
-)
+from faith_jax.models.dropout import Draws, Place, draw_dropout, drop
+from faith_jax.models.layers import FeedForward, LayerNorm, RMSNorm
+from faith_jax.models.partitioning import with_sharding_constraint
 from faith_jax.models.positions import BlockBias, relative_position_bias
 
 STATES = ("batch", "length", "embed")  # the axes of the hidden states between layers
@@ -83,8 +80,28 @@ class _Layer(nn.Module):
     config: TransformerConfig
     is_first: bool = False
 
+    def _draw_dropout(self, key: Array | None, x: Array, keys: Mapping[str, int]) -> Draws:
+        """Returns the draws for states x; `keys` has the number of keys of each attention."""
+        if key is None:
+            return {}
+        cfg = self.config
+        # A row has one mask for all its positions, or all its queries.
+        features = Place(cfg.dropout_rate, (1, cfg.emb_dim), (None, "embed"))
+        hidden = Place(cfg.activations_dropout, (1, cfg.mlp_dim), (None, "mlp"))
+        places = {"mlp_hidden": hidden, "mlp": features}
+        for name, number in keys.items():
+            shape, axes = (cfg.num_heads, 1, number), ("heads", None, None)
+            places[f"{name}_weights"] = Place(cfg.attention_weights_dropout, shape, axes)
+            if name != "attention" or cfg.attention_output_dropout:
+                places[name] = features
+        is_disentangled = cfg.positions == "disentangled"
+        if is_disentangled:
+            places["relative"] = features
+        # DeBERTa's relative embeddings belong to no row, so it has no masks of rows.
+        return draw_dropout(key, len(x), places, cfg.broadcast_dropout and not is_disentangled)
+
     def _add_residual(
-        self, x: Array, part: Any, name: str, deterministic: bool, is_normed: bool = False
+        self, x: Array, part: Any, name: str, draws: Draws, is_normed: bool = False
     ) -> Array:
         """Returns x plus the part's output, with the family's norms `…_<name>_layer_norm`.
 
@@ -98,16 +115,13 @@ class _Layer(nn.Module):
         if cfg.norm_position == "sandwich":
             y = norm(cfg, f"post_{name}_layer_norm")(y)
         # Dropout applies to the branch only, not to the residual stream.
-        drop = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
-        x = x + drop(y, deterministic=deterministic)
+        x = x + drop(y, cfg.dropout_rate, draws.get(name))
         x = norm(cfg, f"post_{name}_layer_norm")(x) if cfg.norm_position == "post" else x
         return with_sharding_constraint(x, STATES)
 
-    def _add_feed_forward(self, x: Array, deterministic: bool) -> Array:
+    def _add_feed_forward(self, x: Array, draws: Draws) -> Array:
         part = FeedForward(self.config, name="mlp")
-        return self._add_residual(
-            x, lambda y: part(y, deterministic=deterministic), "mlp", deterministic
-        )
+        return self._add_residual(x, lambda y: part(y, draws.get("mlp_hidden")), "mlp", draws)
 
     def _self_attention(
         self, around: Surroundings, has_window: Array, bidirectional: bool = False
@@ -144,25 +158,34 @@ class EncoderLayer(_Layer):
 
     @nn.compact
     def __call__(
-        self, x: Array, has_window: Array, around: Surroundings, deterministic: bool
+        self, x: Array, has_window: Array, dropout_key: Array | None, around: Surroundings
     ) -> tuple[Array, None]:
         """Maps [batch, length, embed] to the same shape (the None is for `scan`)."""
         cfg = self.config
+        draws = self._draw_dropout(dropout_key, x, {"attention": x.shape[1]})
 
         def attention(y):
             if cfg.positions == "disentangled":
                 return DisentangledAttention(cfg, name="attention")(
-                    y, around.relative, mask=around.mask, deterministic=deterministic
+                    y, around.relative, mask=around.mask, draws=draws
                 )
             return MultiHeadAttention(cfg, name="attention")(
-                y, **self._self_attention(around, has_window, True), deterministic=deterministic
+                y,
+                **self._self_attention(around, has_window, True),
+                dropout_draw=draws.get("attention_weights"),
             )
 
         # In ModernBERT, the embedding norm is also the norm before the first layer's attention.
         is_normed = self.is_first and not cfg.first_norm
-        keeps_all = deterministic or not cfg.attention_output_dropout
-        x = self._add_residual(x, attention, "attention", keeps_all, is_normed)
-        return self._add_feed_forward(x, deterministic), None
+        x = self._add_residual(x, attention, "attention", draws, is_normed)
+        return self._add_feed_forward(x, draws), None
+
+
+def cross_attentions(cfg: TransformerConfig) -> tuple[str, ...]:
+    """Returns the names of a decoder layer's cross-attentions, as in its norms and dropout."""
+    if cfg.is_decoder_only:
+        return ()
+    return ("cross_attention", "knowledge_attention")[: 1 + cfg.knowledge_attention]
 
 
 class DecoderLayer(_Layer):
@@ -173,46 +196,47 @@ class DecoderLayer(_Layer):
         self,
         x: Array,
         has_window: Array,
+        dropout_key: Array | None,
         around: Surroundings,
-        deterministic: bool,
         cache_length: int | None,
         prefill: bool,
     ) -> tuple[Array, None]:
         """Maps [rows, length, embed] to the same shape (the None is for `scan`)."""
         cfg = self.config
+        keys = {"self_attention": x.shape[1]}
+        for name, states in zip(cross_attentions(cfg), around.encoded, strict=True):
+            keys[name] = 0 if states is None else states.shape[1]  # only decoding has no states
+        draws = self._draw_dropout(dropout_key, x, keys)
 
         def self_attention(y):
             return MultiHeadAttention(cfg, name="self_attention")(
                 y,
                 **self._self_attention(around, has_window),
-                deterministic=deterministic,
+                dropout_draw=draws.get("self_attention_weights"),
                 cache_position=around.cache_position,
                 cache_length=cache_length,
                 prefill=prefill,
             )
 
-        x = self._add_residual(x, self_attention, "self_attention", deterministic)
+        x = self._add_residual(x, self_attention, "self_attention", draws)
         # Cross-attention has neither bias nor rotation, because positions in the input and in the
         # response are not comparable.
-        names = []  # (attention, its norm)
-        if not cfg.is_decoder_only:
-            names.append(("encoder_decoder_attention", "cross_attention"))
-            if cfg.knowledge_attention:
-                names.append(("knowledge_attention", "knowledge_attention"))
-        for number, (name, norm_name) in enumerate(names):
+        for number, norm_name in enumerate(cross_attentions(cfg)):
+            # T5X's name of the first one differs from that of its norm.
+            name = "knowledge_attention" if number else "encoder_decoder_attention"
 
-            def cross_attention(y, number=number, name=name):
+            def cross_attention(y, number=number, name=name, norm_name=norm_name):
                 return MultiHeadAttention(cfg, name=name)(
                     y,
                     around.encoded[number],
                     mask=around.encoder_masks[number],
-                    deterministic=deterministic,
+                    dropout_draw=draws.get(f"{norm_name}_weights"),
                     cache_position=around.cache_position,
                     regrouped=around.regrouped,
                 )
 
-            x = self._add_residual(x, cross_attention, norm_name, deterministic)
-        return self._add_feed_forward(x, deterministic), None
+            x = self._add_residual(x, cross_attention, norm_name, draws)
+        return self._add_feed_forward(x, draws), None
 
 
 def make_layers(
@@ -243,20 +267,23 @@ def make_layers(
         layer_class,
         # Parameters and caches of the layers are stacked on axis 0.
         variable_axes={"params": 0, "cache": 0, "encoder_cache": 0, "prefix_cache": 0},
-        # Each layer draws its own initial values and dropout.
-        split_rngs={"params": True, "dropout": True},
-        # Only `has_window` has one value per layer.
-        in_axes=(0, *broadcast),
+        # Each layer draws its own initial values.
+        split_rngs={"params": True},
+        # `has_window` and dropout's keys have one value per layer.
+        in_axes=(0, 0, *broadcast),
         length=count,
         axis_name="layers",
     )(cfg)
 
 
-def run_layers(layers: Any, x: Array, has_window: np.ndarray, *broadcast: Any) -> Array:
-    """Returns the output of the last layer; `has_window` has one value per layer."""
+def run_layers(
+    layers: Any, x: Array, has_window: np.ndarray, dropout_keys: Array | None, *broadcast: Any
+) -> Array:
+    """Returns the output of the last layer; `has_window` and `dropout_keys` have one per layer."""
     x = with_sharding_constraint(x, STATES)
     if not isinstance(layers, list | tuple):
-        return layers(x, has_window, *broadcast)[0]
-    for layer, layer_has_window in zip(layers, has_window, strict=True):
-        x, _ = layer(x, layer_has_window, *broadcast)
+        return layers(x, has_window, dropout_keys, *broadcast)[0]
+    keys: Any = [None] * len(layers) if dropout_keys is None else dropout_keys
+    for layer, layer_has_window, key in zip(layers, has_window, keys, strict=True):
+        x, _ = layer(x, layer_has_window, key, *broadcast)
     return x

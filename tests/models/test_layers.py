@@ -8,6 +8,7 @@ import pytest
 from jax.ad_checkpoint import print_saved_residuals
 
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.dropout import Place, draw_dropout
 from faith_jax.models.layers import (
     ACTIVATION_FUNCTIONS,
     Embedding,
@@ -108,15 +109,14 @@ def test_what_attention_adds_may_be_kept_whole_in_training(drops):
         dropout_rate=0.5, attention_dropout_rate=0.0, attention_output_dropout=drops
     )
     layer, x = EncoderLayer(config), np.random.default_rng(0).normal(size=(1, 3, 8))
-    arguments = np.float32(x), jnp.bool_(False), Surroundings()
-    params = jax.jit(lambda: layer.init(jax.random.key(0), *arguments, True)["params"])()
+    x, has_window, around = np.float32(x), jnp.bool_(False), Surroundings()
+    params = jax.jit(lambda: layer.init(jax.random.key(0), x, has_window, None, around)["params"])()
     # The feed-forward layer, whose dropout stays, adds nothing.
     params = {**params, "mlp": jax.tree.map(jnp.zeros_like, params["mlp"])}
-    keys = {"dropout": jax.random.key(1)}
     expected, output = jax.jit(
         lambda params: [
-            layer.apply({"params": params}, *arguments, is_still, rngs=keys)[0]
-            for is_still in (True, False)
+            layer.apply({"params": params}, x, has_window, key, around)[0]
+            for key in (None, jax.random.key(1))
         ]
     )(params)
     assert np.array_equal(output, expected) == (not drops)
@@ -229,7 +229,7 @@ def test_feed_forward_by_hand(activations, names, expected):
     kernels = [np.array([[2.0, -3.0]]), np.array([[0.5, 4.0]])]
     params = {name: {"kernel": k} for name, k in zip(names, kernels, strict=False)}
     params["wo"] = {"kernel": np.array([[5.0], [7.0]])}
-    output = applied(module, {"params": params}, np.ones((1, 1, 1)), deterministic=True)
+    output = applied(module, {"params": params}, np.ones((1, 1, 1)))
     np.testing.assert_allclose(output[0, 0], [expected], rtol=1e-6)
 
 
@@ -239,21 +239,18 @@ def test_feed_forward_with_biases_by_hand():
         "wi": {"kernel": np.array([[2.0, -3.0]]), "bias": np.array([1.0, 4.0])},
         "wo": {"kernel": np.array([[5.0], [7.0]]), "bias": np.array([0.5])},
     }
-    output = applied(module, {"params": params}, np.ones((1, 1, 1)), deterministic=True)
+    output = applied(module, {"params": params}, np.ones((1, 1, 1)))
     np.testing.assert_allclose(output[0, 0], [3.0 * 5.0 + 1.0 * 7.0 + 0.5], rtol=1e-6)
 
 
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_feed_forward_drops_inner_units_for_the_whole_length_or_a_position(broadcast):
-    module = feed_forward(64, ("linear",), dropout_rate=0.5, broadcast_dropout=broadcast)
+    module = feed_forward(64, ("linear",), dropout_rate=0.5)
     params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
-    output = applied(
-        module,
-        {"params": params},
-        np.ones((1, 8, 1)),
-        deterministic=False,
-        rngs={"dropout": jax.random.key(0)},
+    draws = draw_dropout(
+        jax.random.key(0), 1, {"mlp": Place(0.5, (1, 64), (None, "mlp"))}, broadcast
     )
+    output = applied(module, {"params": params}, np.ones((1, 8, 1)), draws["mlp"])
     kept = output[0, :, 0] / 2  # each kept unit counts 1 / (1 - 0.5)
     assert np.all((kept > 16) & (kept < 48))
     assert len(np.unique(kept)) == 1 if broadcast else len(np.unique(kept)) > 3
@@ -270,13 +267,11 @@ def test_feed_forward_drops_inner_units_for_the_whole_length_or_a_position(broad
     ],
 )
 def test_the_backward_pass_keeps_no_intermediate_arrays(module, kept, capsys):
-    options = {"deterministic": True} if isinstance(module, FeedForward) else {}
     inputs = np.ones((2, 3, 4), np.float32)
-    init = jax.jit(functools.partial(module.init, **options))
-    params = init(jax.random.key(0), inputs)["params"]
+    params = jax.jit(module.init)(jax.random.key(0), inputs)["params"]
 
     def total(params, inputs):
-        return jnp.sin(module.apply({"params": params}, inputs, **options)).sum()
+        return jnp.sin(module.apply({"params": params}, inputs)).sum()
 
     print_saved_residuals(total, params, inputs)
     saved = [line for line in capsys.readouterr().out.splitlines() if "argument" not in line]

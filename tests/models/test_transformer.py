@@ -249,21 +249,20 @@ def test_dropout_only_where_enabled_and_reproducible_from_the_key():
 
 
 def random_draws(jaxpr):
-    """Counts the draws of random bits; a draw in a scan counts once per iteration."""
-    count = 0
+    """Returns the shapes of draws of random bits; those in a scan as often as it turns."""
+    shapes = []
     for equation in jaxpr.eqns:
-        inner = sum(
-            random_draws(getattr(value, "jaxpr", value))
-            for value in equation.params.values()
-            if hasattr(getattr(value, "jaxpr", value), "eqns")
-        )
-        count += inner * equation.params.get("length", 1)
-        count += equation.primitive.name == "random_bits"
-    return count
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                shapes += random_draws(inner) * equation.params.get("length", 1)
+        if equation.primitive.name == "random_bits":
+            shapes.append(equation.outvars[0].aval.shape)
+    return shapes
 
 
 @pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scanned"])
-def test_dropout_stands_where_t5x_has_it_with_its_own_randomness(scan):
+def test_dropout_stands_where_t5x_has_it_with_one_draw_a_layer(scan):
     module = Transformer(TINY.replace(scan_layers=scan))
     params = model_and_params()[1]
     params = stack_layers(params) if scan else params
@@ -271,19 +270,33 @@ def test_dropout_stands_where_t5x_has_it_with_its_own_randomness(scan):
     def run(params, key):
         return module.apply({"params": params}, INPUTS, TARGETS, TARGETS, rngs={"dropout": key})
 
-    jaxpr = jax.make_jaxpr(run)(params, jax.random.key(0)).jaxpr
-    # In a layer: attention weights, outputs of attention and feed-forward, its inner units.
-    # Around the layers: embeddings and the last norm.
-    encoder_layer, decoder_layer, around = 4, 6, 2
-    assert random_draws(jaxpr) == 2 * (encoder_layer + decoder_layer) + 2 * around
-    scans = [e for e in jaxpr.eqns if e.primitive.name == "scan"]
-    assert len(scans) == 2 * scan
-    for equation in scans:
-        # Each of the two layers has a key of its own.
-        avals = [v.aval for v in equation.invars]
-        assert [a.shape for a in avals if jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key)] == [
-            (2,)
-        ]
+    draws = random_draws(jax.make_jaxpr(run)(params, jax.random.key(0)).jaxpr)
+    (rows, inputs), targets = INPUTS.shape, TARGETS.shape[1]
+    width, hidden, heads = TINY.emb_dim, TINY.mlp_dim, TINY.num_heads
+    # In a layer: outputs of attention and feed-forward, its inner units, attention weights.
+    encoder_layer = 2 * width + hidden + heads * inputs
+    decoder_layer = 3 * width + hidden + heads * (targets + inputs)
+    layers = [(rows, encoder_layer)] * 2 + [(rows, decoder_layer)] * 2
+    # Around the layers: embeddings and the last norm, after the encoder for each position.
+    around = [(rows, 1, width)] * 3 + [(rows, inputs, width)]
+    assert sorted(draws) == sorted(layers + around)
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_scanned_layers_drop_the_same_values(broadcast):
+    config = TINY.replace(dropout_rate=0.3, broadcast_dropout=broadcast)
+    params = model_and_params()[1]
+
+    def run(scan):
+        model = Transformer(config.replace(scan_layers=scan))
+        given = stack_layers(params) if scan else params
+        arguments = (INPUTS, shift_right(TARGETS), TARGETS)
+        rngs = {"dropout": jax.random.key(0)}
+        return jax.jit(lambda p: model.apply({"params": p}, *arguments, rngs=rngs))(given)
+
+    apart = run(scan=False)
+    np.testing.assert_allclose(run(scan=True), apart, atol=TOLERANCE)
+    assert not np.allclose(apart, reference_logits(TINY), atol=0.1)
 
 
 def test_tied_output_is_the_embedding_over_the_root_of_the_width():

@@ -16,6 +16,7 @@ from faith_jax.models.attention.dot_product import attend, block_sizes
 from faith_jax.models.attention.masks import AttentionMask, Tokens
 from faith_jax.models.attention.multi_head import join_heads, split_heads
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.dropout import Draws, drop
 from faith_jax.models.layers import Projection
 from faith_jax.models.positions import at_distances, log_buckets, skew
 
@@ -79,13 +80,13 @@ class DisentangledAttention(nn.Module):
         relative: Array,
         *,
         mask: Array | AttentionMask | None,
-        deterministic: bool,
+        draws: Draws,
     ) -> Array:
         """Attends within inputs [batch, length, embed].
 
         `relative` is the relative embedding [2 * buckets, embed], normalised except in DeBERTa v1.
         The mask is broadcast to [batch, heads, length, length]; an `AttentionMask` = attend by
-        blocks.
+        blocks. `draws` has the dropout of "relative" and "attention_weights".
         """
         cfg = self.config
         width = cfg.num_heads * cfg.head_dim
@@ -101,7 +102,7 @@ class DisentangledAttention(nn.Module):
         if separate:
             of_positions = projection("position_query"), projection("position_key", False)
         # [1, 2 * buckets, embed]: a batch of one, as `split_heads` expects.
-        relative = nn.Dropout(cfg.dropout_rate)(relative, deterministic=deterministic)[None]
+        relative = drop(relative, cfg.dropout_rate, draws.get("relative"))[None]
         query, key, value = (split_heads(part(inputs), cfg.num_heads) for part in of_contents)
         by_blocks = isinstance(mask, AttentionMask)
         length = inputs.shape[1]
@@ -121,7 +122,6 @@ class DisentangledAttention(nn.Module):
         if not by_blocks:
             # Without blocks, the whole sequence is a single block.
             bias = bias.block(query, key, None, None, 0)
-        rate = cfg.attention_weights_dropout
         x = attend(
             query,
             key,
@@ -130,9 +130,8 @@ class DisentangledAttention(nn.Module):
             bias=bias,
             float32_logits=cfg.float32_attention_logits,
             scale=cfg.attention_scale,
-            dropout_rate=rate,
-            dropout_key=self.make_rng("dropout") if rate and not deterministic else None,
-            broadcast_dropout=cfg.broadcast_dropout,
+            dropout_rate=cfg.attention_weights_dropout,
+            dropout_draw=draws.get("attention_weights"),
             block_length=cfg.attention_block_length,
         )
         out = Projection(cfg.emb_dim, ("joined_kv", "embed"), cfg.dtype, use_bias=True, name="out")

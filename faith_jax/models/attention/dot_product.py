@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 
 from faith_jax.core.types import Array
 from faith_jax.models.attention.masks import AttentionMask, Tokens
+from faith_jax.models.dropout import drop
 from faith_jax.models.positions import BlockBias
 
 # Low enough that its exp() is 0 beside any real logit, high enough for sums in bfloat16.
@@ -80,8 +81,7 @@ def attend(
     scale: float = 1.0,
     softcap: float = 0.0,
     dropout_rate: float = 0.0,
-    dropout_key: Array | None = None,
-    broadcast_dropout: bool = True,
+    dropout_draw: Array | None = None,
     block_length: int = 0,
     window_length: int = 0,
 ) -> Float[Array, "rows heads queries value_width"]:
@@ -100,8 +100,8 @@ def attend(
       scale: factor of the products.
       softcap: c in c * tanh(product / c); 0 = none.
       dropout_rate: share of attention weights to drop.
-      dropout_key: random key; None = no dropout.
-      broadcast_dropout: use one dropout mask for all queries.
+      dropout_draw: the weights to keep, boolean [rows, heads, 1, keys]; or a random key, for a mask
+        of each query; None = no dropout.
       block_length: maximum number of queries, and of keys, in a block.
       window_length: see `splash.splash_attend`.
     """
@@ -112,7 +112,7 @@ def attend(
             from faith_jax.models.attention.splash import splash_attend
 
             assert bias is None
-            assert dropout_key is None or not dropout_rate
+            assert dropout_draw is None
             return splash_attend(
                 query, key, value, mask, scale=scale, softcap=softcap, window_length=window_length
             )
@@ -120,30 +120,21 @@ def attend(
             from faith_jax.models.attention.cudnn import cudnn_attend
 
             assert not softcap
-            assert dropout_key is None or not dropout_rate
+            assert dropout_draw is None
             return cudnn_attend(query, key, value, mask, bias, scale=scale)
-        form = _Form(
-            mask.causal,
-            float32_logits,
-            scale,
-            softcap,
-            dropout_rate,
-            broadcast_dropout,
-        )
-        dropout_key = dropout_key if dropout_rate else None
-        return _attend_by_blocks(form, query, key, value, mask, bias, dropout_key, block_length)
+        form = _Form(mask.causal, float32_logits, scale, softcap, dropout_rate)
+        return _attend_by_blocks(form, query, key, value, mask, bias, dropout_draw, block_length)
     assert not isinstance(bias, BlockBias)
-    dropout = functools.partial(_drop_weights, rate=dropout_rate, broadcast=broadcast_dropout)
     attend_to_all = functools.partial(
         _attend_to_all,
         logits_of=functools.partial(
             _attention_logits, float32=float32_logits, scale=scale, softcap=softcap
         ),
-        dropout=dropout if dropout_key is not None and dropout_rate else None,
+        dropout_rate=dropout_rate,
     )
     # The backward pass computes the weights [rows, heads, queries, keys] again: keeping the weights
     # of all layers would take most of the memory of a training step.
-    return jax.checkpoint(attend_to_all)(query, key, value, mask, bias, prefix, dropout_key)
+    return jax.checkpoint(attend_to_all)(query, key, value, mask, bias, prefix, dropout_draw)
 
 
 def _attend_to_all(
@@ -153,10 +144,10 @@ def _attend_to_all(
     mask: Array | None,
     bias: Array | None,
     prefix: tuple[Array, Array] | None,
-    dropout_key: Array | None,
+    dropout_draw: Array | None,
     *,
     logits_of: Callable[[Array, Array], Array],
-    dropout: Callable[..., Array] | None,
+    dropout_rate: float,
 ) -> Array:
     """Returns the attention with all its scores at once; see `attend`."""
     logits = logits_of(query, key)
@@ -169,23 +160,13 @@ def _attend_to_all(
     if mask is not None:
         logits = jnp.where(mask, logits, MASKED_LOGIT)
     # The softmax is always float32, whatever the dtype of activations.
-    weights = jax.nn.softmax(logits).astype(value.dtype)
-    if dropout is not None:
-        weights = dropout(weights, key=dropout_key)
+    weights = drop(jax.nn.softmax(logits).astype(value.dtype), dropout_rate, dropout_draw)
     if prefix is None:
         return _weighted_sum(weights, value)
     split = prefix[0].shape[-2]
     # The values cannot be concatenated either, so the two partial sums are added.
     of_prefix = _weighted_sum(weights[..., :split], prefix[1])
     return of_prefix + _weighted_sum(weights[..., split:], value)
-
-
-def _drop_weights(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
-    # One dropout mask for all queries of a row and head, or one for each query.
-    shape = (*weights.shape[:-2], 1 if broadcast else weights.shape[-2], weights.shape[-1])
-    keep = jax.random.bernoulli(key, 1.0 - rate, shape)
-    # Dividing by the share that is kept preserves the expected sum.
-    return weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))
 
 
 class _Form(NamedTuple):
@@ -196,7 +177,6 @@ class _Form(NamedTuple):
     scale: float
     softcap: float
     dropout_rate: float
-    broadcast_dropout: bool
 
 
 class _Trained(NamedTuple):
@@ -212,7 +192,8 @@ class _Constants(NamedTuple):
     """The input arrays of attention that have no gradients."""
 
     mask: AttentionMask  # with tokens in blocks: [blocks, rows, length]
-    dropout_key: Array | None
+    keep: Array | None  # the weights that dropout keeps, boolean [blocks, rows, heads, 1, keys]
+    dropout_key: Array | None  # instead of `keep`, a key for the masks of all blocks
 
 
 def block_sizes(length: int, block_length: int) -> tuple[int, int]:
@@ -250,14 +231,17 @@ def _attend_by_blocks(
     value: Array,
     mask: AttentionMask,
     bias: Any,
-    dropout_key: Array | None,
+    dropout_draw: Array | None,
     block_length: int,
 ) -> Array:
     split = functools.partial(_split_blocks, block_length=block_length, axis=-2)
     split_tokens = functools.partial(_split_blocks, block_length=block_length, axis=-1)
     trained = _Trained(split(query), split(key), split(value), bias)
     of_queries, of_keys = jax.tree.map(split_tokens, (mask.queries, mask.keys))
-    constants = _Constants(mask.replace(queries=of_queries, keys=of_keys), dropout_key)
+    mask = mask.replace(queries=of_queries, keys=of_keys)
+    constants = _Constants(mask, None, dropout_draw)
+    if dropout_draw is not None and dropout_draw.dtype == jnp.bool_:
+        constants = _Constants(mask, split_tokens(dropout_draw), None)
     blocks, log_sums = _by_blocks(form, trained, constants)
     # A query that may see no key, such as padding, averages all values, as in plain attention.
     rows, heads, length = query.shape[:3]
@@ -282,6 +266,7 @@ class _Keys(NamedTuple):
     key: Array
     value: Array
     tokens: Tokens
+    keep: Array | None  # see `_Constants`
 
 
 def _build_blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _Keys]:
@@ -290,7 +275,8 @@ def _build_blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _
         return x.shape[-2] * jnp.arange(len(x))
 
     queries = _Queries(first(trained.query), trained.query, constants.mask.queries)
-    return queries, _Keys(first(trained.key), trained.key, trained.value, constants.mask.keys)
+    keys = trained.key, trained.value, constants.mask.keys, constants.keep
+    return queries, _Keys(first(trained.key), *keys)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -474,12 +460,11 @@ def _where_needed(
 def _drop_block_weights(
     form: _Form, weights: Array, queries: _Queries, keys: _Keys, constants: _Constants
 ) -> Array:
-    """Returns a block's weights after dropout; each block has its own random key."""
-    if constants.dropout_key is None:
-        return weights
-    # Token indices do not depend on the order of blocks in the forward and backward passes.
-    key = jax.random.fold_in(constants.dropout_key, keys.first)
-    # A broadcast mask is the same for all blocks of queries.
-    if not form.broadcast_dropout:
-        key = jax.random.fold_in(key, queries.first)
-    return _drop_weights(weights, form.dropout_rate, key, form.broadcast_dropout)
+    """Returns a block's weights after dropout."""
+    draw = keys.keep
+    if constants.dropout_key is not None:
+        # Each block has its own key. Token indices do not depend on the order of blocks in the
+        # forward and backward passes.
+        key = jax.random.fold_in(constants.dropout_key, keys.first)
+        draw = jax.random.fold_in(key, queries.first)
+    return drop(weights, form.dropout_rate, draw)

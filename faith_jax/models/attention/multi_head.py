@@ -28,8 +28,8 @@ from faith_jax.models.layers import (
     Projection,
     RMSNorm,
     fan_in_normal,
-    with_sharding_constraint,
 )
+from faith_jax.models.partitioning import with_sharding_constraint
 from faith_jax.models.positions import BlockBias, rotate
 
 
@@ -92,7 +92,7 @@ class MultiHeadAttention(nn.Module):
         *,
         mask: Array | AttentionMask | None = None,
         bias: Array | BlockBias | None = None,
-        deterministic: bool,
+        dropout_draw: Array | None = None,
         rotation: tuple[Array, Array] | None = None,
         cache_position: Array | None = None,
         cache_length: int | None = None,
@@ -102,13 +102,13 @@ class MultiHeadAttention(nn.Module):
         """Attends from `inputs` to `encoded`, or to `inputs` if `encoded` is None.
 
         Args:
-          inputs: `rows` may be a multiple of `batch`; the copies of an example then share a
-            broadcast dropout mask.
+          inputs: `rows` may be a multiple of `batch`.
           encoded: None in self-attention, and in cross-attention whose `encoder_cache` is filled.
           mask: boolean, broadcast to [rows, heads, query_length, key_length]; an `AttentionMask`
             = attend by blocks.
           bias: added to the logits, broadcast in the same way; a `BlockBias` = by blocks.
-          deterministic: no dropout.
+          dropout_draw: of the attention weights; see `attend`. The copies of an example share a
+            row of the mask.
           rotation: cosine and sine of the inputs' rotary positions (`positions.rotation`).
           cache_position: int32 scalar or [rows], the position of the inputs in the `cache`; None =
             no cache.
@@ -158,9 +158,6 @@ class MultiHeadAttention(nn.Module):
             # Move queries to the rows of their keys; the results are moved back below.
             query = _sort_queries(query, regrouped.places, len(key))
 
-        dropout_key = None
-        if not deterministic and cfg.attention_weights_dropout > 0.0:
-            dropout_key = self.make_rng("dropout")
         x = attend(
             query,
             key,
@@ -172,8 +169,7 @@ class MultiHeadAttention(nn.Module):
             scale=cfg.attention_scale,
             softcap=cfg.attention_softcap,
             dropout_rate=cfg.attention_weights_dropout,
-            dropout_key=dropout_key,
-            broadcast_dropout=cfg.broadcast_dropout,
+            dropout_draw=dropout_draw,
             block_length=cfg.attention_block_length,
             window_length=cfg.sliding_window,
         )

@@ -74,16 +74,14 @@ def test_attention_equals_a_double_loop(config):
     relative = rng.normal(size=(rows, 8)).astype(np.float32)
     mask = np.tri(length, dtype=bool) | (rng.random((length, length)) < 0.5)
     shapes = jax.eval_shape(
-        lambda: module.init(jax.random.key(0), x, relative, mask=None, deterministic=True)
+        lambda: module.init(jax.random.key(0), x, relative, mask=None, draws={})
     )["params"]
     separate = {"position_query", "position_key"} if config.separate_positions else set()
     assert shapes.keys() == {"query", "key", "value", "out"} | separate
     assert ("bias" in shapes["key"]) is not config.separate_positions
     params = jax.tree.map(lambda s: rng.normal(size=s.shape).astype(np.float32) * 0.5, shapes)
     output = jax.jit(
-        lambda p: module.apply(
-            {"params": p}, x, relative, mask=mask[None, None], deterministic=True
-        )
+        lambda p: module.apply({"params": p}, x, relative, mask=mask[None, None], draws={})
     )(params)
     expected = double_loop(config, x[0], relative, mask, params)
     np.testing.assert_allclose(output[0], expected, atol=2e-4, rtol=1e-4)

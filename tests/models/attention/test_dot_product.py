@@ -25,10 +25,7 @@ def one_head(rows):
 PLAIN = {"mask": None, "bias": None, "float32_logits": False}
 attended = jax.jit(
     attend,
-    static_argnames=(
-        *("float32_logits", "scale", "softcap", "dropout_rate"),
-        *("broadcast_dropout", "block_length"),
-    ),
+    static_argnames=(*("float32_logits", "scale", "softcap", "dropout_rate", "block_length"),),
 )
 
 
@@ -87,8 +84,10 @@ def test_bfloat16_products_are_rounded_unless_asked_otherwise(float32_logits):
 def test_dropout_drops_keys_and_scales_the_rest(broadcast):
     keys, rate = 400, 0.25
     arrays = np.zeros((3, 1)), np.zeros((keys, 1)), np.eye(keys)
-    options = {"dropout_rate": rate, "broadcast_dropout": broadcast}
-    output = run(*arrays, dropout_key=jax.random.key(0), **options)
+    draw = jax.random.key(0)
+    if broadcast:
+        draw = jax.random.bernoulli(draw, 1 - rate, (1, 1, 1, keys))
+    output = run(*arrays, dropout_rate=rate, dropout_draw=draw)
     np.testing.assert_allclose(np.unique(output), [0.0, 1 / ((1 - rate) * keys)], rtol=1e-6)
     # The same keys for all queries, or those of each query.
     assert np.array_equal(output, output[:1].repeat(3, 0)) == broadcast
@@ -295,7 +294,10 @@ def test_dropout_of_blocks_is_the_same_forward_and_backward(broadcast):
     weights = random_heads(2, 1, 1, length, length)
 
     @jax.jit
-    def by_blocks(arrays, dropout_key):
+    def by_blocks(arrays, draw):
+        if broadcast:
+            draw = jax.random.bernoulli(draw, 1 - rate, (1, 1, 1, length))
+
         def total(arrays):
             output = attend(
                 *arrays,
@@ -303,8 +305,7 @@ def test_dropout_of_blocks_is_the_same_forward_and_backward(broadcast):
                 bias=None,
                 float32_logits=False,
                 dropout_rate=rate,
-                dropout_key=dropout_key,
-                broadcast_dropout=broadcast,
+                dropout_draw=draw,
                 block_length=16,
             )
             return jnp.sum(output * weights), output

@@ -17,7 +17,7 @@ def test_self_attention_equals_attention_over_itself():
         name: random_heads(i, *shape) * 0.4 for i, (name, shape) in enumerate(shapes.items())
     }
     params = {name: {"kernel": kernel} for name, kernel in kernels.items()}
-    apply = jax.jit(lambda *x: module.apply({"params": params}, *x, deterministic=True))
+    apply = jax.jit(lambda *x: module.apply({"params": params}, *x))
     output = apply(x)
     np.testing.assert_allclose(output, apply(x, x), rtol=1e-6)
 
@@ -37,7 +37,7 @@ def test_projections_have_biases_where_asked():
         )
     )
     x = random_heads(0, 2, 4, 5)
-    shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), x, deterministic=True))["params"]
+    shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), x))["params"]
     param_shapes = jax.tree.map(lambda leaf: leaf.shape, shapes)
     assert param_shapes == {
         "query": {"kernel": (5, 6), "bias": (6,)},
