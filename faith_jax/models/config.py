@@ -56,7 +56,8 @@ class TransformerConfig(Settings):
         softmax is always float32.
       attention_block_length: if a head has more scores than this number squared, attention is
         computed in blocks of at most this many queries and keys: memory grows with the length, not
-        its square. Results are the same up to rounding, but dropout masks differ. 0 = never.
+        its square. Results are the same up to rounding, but without `broadcast_dropout` the dropout
+        masks of attention weights differ. 0 = never.
       attention_kernel: the implementation of attention by blocks: "blocks" = JAX, on all devices;
         "splash" = a Pallas kernel, on TPUs only, for models without position bias and dropout of
         attention weights. A block's scores then never leave the fast memory of a core. "cudnn" =

@@ -111,6 +111,17 @@ def log_softmax(scores):
     return scores - np.log(np.exp(scores).sum())
 
 
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_dropout_of_targets_and_of_negatives_that_share_an_input(model, batch, broadcast):
+    config = CONFIG.replace(dropout_rate=0.2, broadcast_dropout=broadcast)
+    module, objective = Transformer(config), InfoNCE(weight=2.0)
+    run = jax.jit(lambda key: objective(module, model[1], batch, key)[0])
+    losses = [float(run(jax.random.key(seed))["infonce"]) for seed in (0, 0, 1)]
+    assert losses[0] == losses[1] != losses[2]
+    assert losses[0] != float(measured(objective, model, batch)["infonce"])
+    assert all(np.isfinite(losses))
+
+
 @pytest.mark.parametrize(
     ("context", "temperature"), [("first", 1.0), ("mean", 0.1), ("decoder_first", 0.1)]
 )

@@ -107,8 +107,8 @@ class MultiHeadAttention(nn.Module):
           mask: boolean, broadcast to [rows, heads, query_length, key_length]; an `AttentionMask`
             = attend by blocks.
           bias: added to the logits, broadcast in the same way; a `BlockBias` = by blocks.
-          dropout_draw: of the attention weights; see `attend`. The copies of an example share a
-            row of the mask.
+          dropout_draw: of the attention weights; see `attend`. All copies of an example use the
+            first copy's mask.
           rotation: cosine and sine of the inputs' rotary positions (`positions.rotation`).
           cache_position: int32 scalar or [rows], the position of the inputs in the `cache`; None =
             no cache.
@@ -130,6 +130,8 @@ class MultiHeadAttention(nn.Module):
         if (is_cached or encoded is not None) and regrouped is None:
             batch = key.shape[0] if encoded is None else encoded.shape[0]
             inputs, mask = _one_row_per_example(inputs, mask, batch)
+            if dropout_draw is not None and dropout_draw.dtype == jnp.bool_:
+                dropout_draw = dropout_draw[:: shape[0] // batch]
         query = self._project_to_heads("query", inputs, cfg.num_heads)
         if rotation is not None:
             query = rotate(query, rotation)

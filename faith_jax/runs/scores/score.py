@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-_VERSION = 3  # of kept files and of scorers; runs of another version do not resume
+_VERSION = 4  # of kept files and of scorers; runs of another version do not resume
 _TIMED_ROWS = 64  # rows that `costs` times
 _SAMPLE = 1000  # first rows, which the report looks at
 _SHAPED = 500  # rows of the sample, from which the shapes of the models' batches are chosen

@@ -327,6 +327,10 @@ def test_dropout_of_blocks_is_the_same_forward_and_backward(broadcast):
     assert abs(share - rate) < 4 * np.sqrt(rate * (1 - rate) / (length if broadcast else 800))
     same_for_all = [len(np.unique(kept[0, 0, k:, k])) == 1 for k in range(length - 1)]
     assert all(same_for_all) if broadcast else not any(same_for_all[:20])
+    if broadcast:  # the mask of plain attention
+        keep = jax.random.bernoulli(jax.random.key(0), 1 - rate, (1, 1, 1, length))
+        options = {"mask": visible, "dropout_rate": rate, "dropout_draw": keep}
+        np.testing.assert_allclose(output, attended(*arrays, **PLAIN | options), atol=1e-6)
     # Each block draws its own, and another key others.
     assert not np.array_equal(kept[0, 0, -1, :16], kept[0, 0, -1, 16:32])
     np.testing.assert_array_equal(output, by_blocks(arrays, jax.random.key(0))[0])

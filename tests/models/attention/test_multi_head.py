@@ -30,6 +30,18 @@ def test_self_attention_equals_attention_over_itself():
     np.testing.assert_allclose(output, joined @ kernels["out"], rtol=1e-4, atol=1e-6)
 
 
+def test_copies_of_an_example_attend_with_one_dropout_mask():
+    config = TransformerConfig(9, num_heads=2, head_dim=3, dropout_rate=0.5)
+    module = MultiHeadAttention(config)
+    inputs, encoded = random_heads(0, 6, 4, 5), random_heads(1, 2, 7, 5)
+    # Three copies of each of two examples; the masks of the second and third copy are not used.
+    keep = np.random.default_rng(2).random((6, 2, 1, 7)) < 0.5
+    params = jax.jit(module.init)(jax.random.key(0), inputs, encoded)
+    apply = jax.jit(lambda x, y, draw: module.apply(params, x, y, dropout_draw=draw))
+    expected = apply(inputs, encoded.repeat(3, axis=0), keep[::3].repeat(3, axis=0))
+    np.testing.assert_allclose(apply(inputs, encoded, keep), expected, atol=1e-6)
+
+
 def test_projections_have_biases_where_asked():
     module = MultiHeadAttention(
         TransformerConfig(
