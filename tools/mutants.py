@@ -402,11 +402,26 @@ MODELS = _of(
         f"{_PRODUCTS}::test_scale_and_softcap_come_before_bias_and_mask",
     ),
     (
-        "attention-dropout-scale",
-        "attention/dot_product.py",
-        "weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))",
-        "weights * keep.astype(weights.dtype)",
-        f"{_PRODUCTS}::test_dropout_drops_keys_and_scales_the_rest",
+        "dropout-scale",
+        "dropout.py",
+        "jnp.where(keep, x / (1.0 - rate), jnp.zeros_like(x))",
+        "jnp.where(keep, x, jnp.zeros_like(x))",
+        "tests/models/attention/test_dot_product.py::test_dropout_drops_keys_and_scales_the_rest",
+    ),
+    (
+        "dropout-places-share-bits",
+        "dropout.py",
+        "mask = _is_kept(part.reshape(rows, *place.shape), place.rate)",
+        "mask = _is_kept(bits[:, : part.shape[1]].reshape(rows, *place.shape), place.rate)",
+        "tests/models/test_dropout.py::test_masks_have_their_places_shapes_and_rates",
+    ),
+    (
+        "dropout-of-copies",
+        "attention/multi_head.py",
+        "dropout_draw[:: shape[0] // batch]",
+        "dropout_draw[:batch]",
+        "tests/models/attention/test_multi_head.py"
+        "::test_copies_of_an_example_attend_with_one_dropout_mask",
     ),
     (
         "attention-cached-value",
