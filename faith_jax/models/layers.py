@@ -21,6 +21,9 @@ from faith_jax.models.quantization import Int8Matrix, product
 
 Initializer = Callable[..., Array]
 
+# At most this many tokens of a row are read in a step of decoding, also with speculation.
+_FEW_TOKENS = 16
+
 
 def param_with_axes(
     name: str,
@@ -273,6 +276,19 @@ class Embedding(nn.Module):
         return jnp.take(self.embedding, tokens, axis=0, mode="clip").astype(self.dtype)
 
 
+def separate_inputs(x: Array, count: int) -> tuple[Array, ...]:
+    """Returns states [rows, length, embed] for each of several products with them.
+
+    XLA for GPUs makes one product of several with the same states, and so concatenates their
+    kernels. In a loop of decoding it does so in every step: a quarter of the bytes that a step of
+    T5 XXL moves. Barriers between the states prevent this where rows have few tokens.
+    """
+    if x.shape[-2] > _FEW_TOKENS:
+        return (x,) * count
+    separated: tuple[Array, ...] = jax.lax.optimization_barrier((x,) * count)
+    return separated
+
+
 class FeedForward(nn.Module):
     """The feed-forward layer: the product of its activations, projected back."""
 
@@ -286,8 +302,10 @@ class FeedForward(nn.Module):
         def projection(width: int, axes: tuple[str, str], name: str) -> Projection:
             return Projection(width, axes, cfg.dtype, use_bias=cfg.mlp_bias, name=name)
 
+        names = cfg.mlp_kernels
         projected = [
-            projection(cfg.mlp_dim, ("embed", "mlp"), name)(inputs) for name in cfg.mlp_kernels
+            projection(cfg.mlp_dim, ("embed", "mlp"), name)(x)
+            for name, x in zip(names, separate_inputs(inputs, len(names)), strict=True)
         ]
 
         # With one activation the layer is plain; with two it is gated, and their outputs are

@@ -260,14 +260,14 @@ def test_feed_forward_drops_inner_units_for_the_whole_length_or_a_position(broad
     ("module", "kept"),
     [
         # Both projections, and the product of which the output's kernel has its gradient.
-        (feed_forward(8, ("gelu", "linear")), [(2, 3, 8)] * 3),
-        (feed_forward(8, ("gelu_exact",)), [(2, 3, 8)] * 2),
+        (feed_forward(8, ("gelu", "linear")), [(2, 20, 8)] * 3),
+        (feed_forward(8, ("gelu_exact",)), [(2, 20, 8)] * 2),
         (RMSNorm(), []),
         (LayerNorm(), []),
     ],
 )
 def test_the_backward_pass_keeps_no_intermediate_arrays(module, kept, capsys):
-    inputs = np.ones((2, 3, 4), np.float32)
+    inputs = np.ones((2, 20, 4), np.float32)
     params = jax.jit(module.init)(jax.random.key(0), inputs)["params"]
 
     def total(params, inputs):
@@ -275,7 +275,17 @@ def test_the_backward_pass_keeps_no_intermediate_arrays(module, kept, capsys):
 
     print_saved_residuals(total, params, inputs)
     saved = [line for line in capsys.readouterr().out.splitlines() if "argument" not in line]
-    inner = [line for line in saved if "[2,3," in line and "cos" not in line]
+    inner = [line for line in saved if "[2,20," in line and "cos" not in line]
     assert [line.split("[")[1].split("]")[0] for line in inner] == [
         ",".join(map(str, shape)) for shape in kept
     ]
+
+
+@pytest.mark.parametrize(("length", "barriers"), [(1, 1), (17, 0)])
+def test_products_of_a_decoding_step_are_not_made_one(length, barriers):
+    """XLA for GPUs would concatenate their kernels in every step."""
+    module = feed_forward(8, ("gelu", "linear"))
+    inputs = np.ones((2, length, 4), np.float32)
+    params = jax.eval_shape(module.init, jax.random.key(0), inputs)
+    text = jax.jit(module.apply).lower(params, inputs).as_text()
+    assert text.count("optimization_barrier") == barriers

@@ -28,6 +28,7 @@ from faith_jax.models.layers import (
     Projection,
     RMSNorm,
     fan_in_normal,
+    separate_inputs,
 )
 from faith_jax.models.partitioning import with_sharding_constraint
 from faith_jax.models.positions import BlockBias, rotate
@@ -132,14 +133,16 @@ class MultiHeadAttention(nn.Module):
             inputs, mask = _one_row_per_example(inputs, mask, batch)
             if dropout_draw is not None and dropout_draw.dtype == jnp.bool_:
                 dropout_draw = dropout_draw[:: shape[0] // batch]
+        key_inputs = value_inputs = encoded
+        if encoded is None:
+            inputs, key_inputs, value_inputs = separate_inputs(inputs, 3)
         query = self._project_to_heads("query", inputs, cfg.num_heads)
         if rotation is not None:
             query = rotate(query, rotation)
         if not is_cached:
-            source = inputs if encoded is None else encoded
             kv_heads = cfg.num_kv_heads or cfg.num_heads
-            key = self._project_to_heads("key", source, kv_heads)
-            value = self._project_to_heads("value", source, kv_heads)
+            key = self._project_to_heads("key", key_inputs, kv_heads)
+            value = self._project_to_heads("value", value_inputs, kv_heads)
             if rotation is not None:
                 # Keys are cached after rotation, because a token's position does not change.
                 key = rotate(key, rotation)
