@@ -37,11 +37,18 @@ Draws = Mapping[str, Array]
 
 
 def draw_dropout(key: Array, rows: int, places: Mapping[str, Place], broadcast: bool) -> Draws:
-    """Returns the draws of the places with a rate above 0.
+    """Returns the draws of the places with a rate above 0, by name.
 
-    `broadcast`: masks of the places' shapes; otherwise keys, from which `drop` draws a mask.
+    Args:
+      key: a random key.
+      rows: the number of rows of the layer's states.
+      places: the layer's places, by name.
+      broadcast: draw boolean masks [rows, *shape of the place]; otherwise keys, from which `drop`
+        draws a mask for each value.
     """
     places = {name: place for name, place in places.items() if place.rate > 0}
+    if not places:  # only a classification head has dropout
+        return {}
     if not broadcast:
         return dict(zip(places, jax.random.split(key, len(places)), strict=True))
     ends = np.cumsum([math.prod(place.shape) for place in places.values()])

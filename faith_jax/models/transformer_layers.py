@@ -92,6 +92,7 @@ class _Layer(nn.Module):
         for name, number in keys.items():
             shape, axes = (cfg.num_heads, 1, number), ("heads", None, None)
             places[f"{name}_weights"] = Place(cfg.attention_weights_dropout, shape, axes)
+            # "attention" is that of an encoder layer.
             if name != "attention" or cfg.attention_output_dropout:
                 places[name] = features
         is_disentangled = cfg.positions == "disentangled"

@@ -31,6 +31,12 @@ def test_masks_have_their_places_shapes_and_rates():
 
 
 @pytest.mark.parametrize("broadcast", [True, False])
+def test_a_layer_without_dropout_beside_a_head_with_it_draws_nothing(broadcast):
+    places = {"never": PLACES["never"]}
+    assert draw_dropout(jax.random.key(0), 4, places, broadcast) == {}
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
 def test_dropped_values_are_0_and_the_rest_preserves_the_mean(broadcast):
     draws = draw_dropout(jax.random.key(1), 40, PLACES, broadcast)
     assert "never" not in draws
