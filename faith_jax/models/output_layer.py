@@ -16,7 +16,7 @@ class OutputLayer(NamedTuple):
 
     Attributes:
       weights: a kernel [embed, vocab], or the token embedding [vocab, embed], which is never
-        transposed in memory; float32 or 8 bits.
+        transposed in memory; float32, bfloat16 or 8 bits.
       is_embedding: whether the weights are the embedding.
       scale: factor of the hidden states.
       bias: float32 [vocab], or None.
@@ -36,15 +36,21 @@ class OutputLayer(NamedTuple):
 
     def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
         """Maps hidden states [..., embed] to float32 logits [..., vocab]."""
-        hidden = self._scale_states(hidden)
+        axis = 1 if self.is_embedding else 0  # of the weights' width
+        contracted = (((hidden.ndim - 1,), (axis,)), ((), ()))
         if isinstance(self.weights, Int8Matrix):
-            logits = product(hidden, self.weights, 1 if self.is_embedding else 0)
+            logits = product(self._scale_states(hidden), self.weights, axis)
+        elif hidden.dtype == self.weights.dtype != jnp.float32:
+            # Products of 16-bit numbers are exact in float32. Weights converted to float32 would
+            # be written and read in every decoding step.
+            logits = self.scale * jax.lax.dot_general(
+                hidden, self.weights, contracted, preferred_element_type=jnp.float32
+            )
         elif self.is_embedding:
             # hidden @ embedding^T, without a transpose.
-            axes = (((hidden.ndim - 1,), (1,)), ((), ()))
-            logits = jax.lax.dot_general(hidden, self.weights, axes)
+            logits = jax.lax.dot_general(self._scale_states(hidden), self.weights, contracted)
         else:
-            logits = project(hidden, self.weights)
+            logits = project(self._scale_states(hidden), self.weights)
         return self._finish_logits(logits, self.bias)
 
     def logits_of(

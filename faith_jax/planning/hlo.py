@@ -5,8 +5,10 @@ which mesh axis a collective runs. Here a loop body counts as often as it runs:
 
 - operations: FLOPs of matrix products and convolutions, two for each multiply-add;
 - bytes moved: the bytes that instructions read from and write to the device's main memory. A fusion
-  reads only the slices that it uses of an array. Arrays that the compiler has placed in a faster
-  memory (`S(1)` and above in a TPU's layouts) and padding to the hardware's tiles are not counted;
+  reads only the slices that it uses of an array, and an update in place (a slice or a scatter, such
+  as new tokens in a cache) moves only the new values. Arrays that the compiler has placed in a
+  faster memory (`S(1)` and above in a TPU's layouts) and padding to the hardware's tiles are not
+  counted;
 - collectives: the bytes that a device sends, for the algorithm that moves the fewest (a ring).
   With several slices of TPUs, each slice runs its own program and sends to the others via the host.
 """
@@ -45,6 +47,8 @@ _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"),
     *("partition-id", "replica-id", "opt-barrier", "iota", "domain"),
 }
+# Opcodes that update an array in place, and the operand with the new values.
+_UPDATE_OPERANDS = {"dynamic-update-slice": 1, "scatter": 2}
 _COLLECTIVES = (
     "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "ragged-all-to-all",
     "collective-permute", "collective-broadcast",
@@ -236,9 +240,9 @@ class _Program:
                     source = part
                     while source.opcode in ("bitcast", "copy") and source.operands:
                         source = inner[source.operands[0]]
-                    # An update in place writes only the new slice.
-                    is_update = source.opcode == "dynamic-update-slice"
-                    written = inner[source.operands[1]].shapes if is_update else [shape]
+                    # An update in place writes only the new values.
+                    place = _UPDATE_OPERANDS.get(source.opcode)
+                    written = inner[source.operands[place]].shapes if place else [shape]
                     moved += sum(each.bytes for each in written)
             arithmetic = sum((self._sum_arithmetic(name) for name in called), start=Work())
             return ProgramWork(Work(bytes=moved) + arithmetic, Work())
@@ -342,7 +346,7 @@ class _Program:
                 continue
             if user.opcode in ("dynamic-slice", "slice", "gather"):
                 read += user.shapes[0].bytes
-            elif user.opcode == "dynamic-update-slice" and user.operands[0] == parameter.name:
+            elif user.opcode in _UPDATE_OPERANDS and user.operands[0] == parameter.name:
                 continue  # updated in place: the rest of the array is not read
             elif user.opcode == "fusion" and (called := self._called_computations(user)):
                 place = user.operands.index(parameter.name)
@@ -441,8 +445,8 @@ def _moved_bytes(op: _Instruction, computation: Mapping[str, _Instruction]) -> f
         written = max(0.0, written)
     if op.opcode in ("dynamic-slice", "slice", "gather"):
         return min(written, sum(s.main_bytes for s in operands[0])) + written
-    if op.opcode == "dynamic-update-slice":
-        return 2 * sum(s.bytes for s in operands[1]) if not op.shapes[0].space else 0.0
+    if place := _UPDATE_OPERANDS.get(op.opcode):
+        return 2 * sum(s.bytes for s in operands[place]) if not op.shapes[0].space else 0.0
     if op.opcode == "custom-call" and not operands:
         return 0.0
     if op.opcode == "send":  # the shape of its result repeats the operand

@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -32,8 +33,28 @@ def test_logits_by_hand(is_embedding, scale, bias, softcap):
 
 
 @pytest.mark.parametrize("is_embedding", [False, True])
-def test_bfloat16_states_are_projected_in_float32(is_embedding):
-    # 16 * 16 + 1 = 257 needs 9 bits; bfloat16 has 8.
-    weights = jnp.asarray([[16.0], [1.0]])
-    output_layer = OutputLayer(weights.T if is_embedding else weights, is_embedding)
-    assert output_layer.logits(jnp.asarray([[16.0, 1.0]], jnp.bfloat16))[0, 0] == 257
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_bfloat16_states_are_projected_in_float32(is_embedding, dtype):
+    # 16 * 16 + 1 = 257 needs 9 bits; bfloat16 has 8. So does the scaled 3 * 257 = 771.
+    weights = jnp.asarray([[16.0], [1.0]], dtype)
+    for scale in (1.0, 3.0):
+        output = OutputLayer(weights.T if is_embedding else weights, is_embedding, scale)
+        assert output.logits(jnp.asarray([[16.0, 1.0]], jnp.bfloat16))[0, 0] == 257 * scale
+
+
+@pytest.mark.parametrize("is_embedding", [False, True])
+def test_bfloat16_weights_are_not_converted(is_embedding):
+    weights = layer(is_embedding).weights.astype(jnp.bfloat16)
+    hidden = jnp.asarray(HIDDEN, jnp.bfloat16)
+    output = OutputLayer(weights, is_embedding, scale=0.5)
+
+    lowered = jax.jit(output.logits).lower(hidden).as_text()
+    assert "convert" not in lowered
+
+    def loss(hidden, output):
+        return jnp.sum(output.logits(hidden) ** 2)
+
+    # The gradient is that of the same numbers in float32, rounded at the end.
+    exact = output._replace(weights=weights.astype(jnp.float32))
+    expected = jax.grad(loss)(hidden.astype(jnp.float32), exact).astype(jnp.bfloat16)
+    np.testing.assert_array_equal(jax.grad(loss)(hidden, output), expected)

@@ -164,6 +164,25 @@ def test_a_fusion_reads_only_the_slices_that_it_takes():
     assert program_work(text, MESH).once.bytes == 512 + 4 + 512  # slice, index, update
 
 
+def test_a_scatter_in_place_moves_only_its_updates():
+    # 2 of 64 rows of a cache are written.
+    scatter = """scatter(%p, %i, %q), update_window_dims={1}, inserted_window_dims={0},
+      scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%add""".replace("\n", "")
+    operands = """  %p = f32[64,16] parameter(0)
+  %i = s32[2,1] parameter(1)
+  %q = f32[2,16] parameter(2)
+"""
+    fused = f"""%fused (p: f32[64,16], i: s32[2,1], q: f32[2,16]) -> f32[64,16] {{
+{operands}  ROOT %u = f32[64,16] {scatter}
+}}
+"""
+    fusion = "fusion(%p, %i, %q), kind=kInput, calls=%fused"
+    text = module(f"{operands}  ROOT %f = f32[64,16] {fusion}", ADD + fused)
+    assert program_work(text, MESH).once.bytes == 8 + 128 + 128  # indices, updates, what is written
+    text = module(f"{operands}  ROOT %f = f32[64,16] {scatter}", ADD)
+    assert program_work(text, MESH).once.bytes == 128 + 128
+
+
 def test_what_lies_in_a_faster_memory_moves_nothing():
     text = module(
         """  %a = f32[8,16]{1,0:T(8,128)} parameter(0)
