@@ -59,11 +59,11 @@ class TransformerConfig(Settings):
         its square. Results are the same up to rounding, but without `broadcast_dropout` the dropout
         masks of attention weights differ. 0 = never.
       attention_kernel: the implementation of attention by blocks: "blocks" = JAX, on all devices;
-        "splash" = a Pallas kernel, on TPUs only, for models without position bias and dropout of
-        attention weights. A block's scores then never leave the fast memory of a core. "cudnn" =
-        NVIDIA's kernel, on GPUs only, for attention of any length in bfloat16 or float16, also with
-        T5's or ALiBi's bias, but without softcap and dropout of attention weights. "auto" = the
-        device's kernel if it can compute this model's attention, otherwise "blocks".
+        "splash" = a Pallas kernel, on TPUs only, for models without position bias. A block's scores
+        then never leave the fast memory of a core. "cudnn" = NVIDIA's kernel, on GPUs only, for
+        attention of any length in bfloat16 or float16, also with T5's or ALiBi's bias, but without
+        softcap. Both drop attention weights only with `broadcast_dropout`. "auto" = the device's
+        kernel if it can compute this model's attention, otherwise "blocks".
       relative_attention_num_buckets: buckets of relative positions; even and >= 4 unless
         `separate_positions` is set.
       relative_attention_max_distance: distance from which all positions share a bucket; more
@@ -293,7 +293,7 @@ class TransformerConfig(Settings):
             self.require("attention_kernel", obstacle is None, f"'auto' or 'blocks' for {obstacle}")
             rate = self.attention_weights_dropout
             expected = f"'auto' or 'blocks', or attention_dropout_rate = 0 in place of {rate}"
-            self.require("attention_kernel", rate == 0.0, expected)
+            self.require("attention_kernel", not self.drops_single_weights, expected)
         if self.positions == "rotary":
             # Features are rotated in pairs.
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
@@ -327,8 +327,7 @@ class TransformerConfig(Settings):
         if self.attention_kernel != "auto":
             return self.attention_kernel
         kernel = KERNELS.get(platform, "blocks")
-        # Neither device's kernel supports dropout of attention weights.
-        drops_weights = not deterministic and self.attention_weights_dropout > 0
+        drops_weights = not deterministic and self.drops_single_weights
         return "blocks" if drops_weights or self._find_kernel_obstacle(kernel) else kernel
 
     def can_share_inputs(self, length: int) -> bool:
@@ -391,6 +390,11 @@ class TransformerConfig(Settings):
         """Dropout rate of attention weights."""
         rate = self.attention_dropout_rate
         return self.dropout_rate if rate is None else rate
+
+    @property
+    def drops_single_weights(self) -> bool:
+        """Whether each query drops attention weights of its own, which no device's kernel does."""
+        return self.attention_weights_dropout > 0 and not self.broadcast_dropout
 
     @property
     def activations_dropout(self) -> float:

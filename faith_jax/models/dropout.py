@@ -65,11 +65,15 @@ def drop(x: Array, rate: float, draw: Array | None) -> Array:
 
     `draw`: see `Draws`; None = nothing is dropped.
     """
-    if draw is None:
-        return x
-    is_mask = draw.dtype == jnp.bool_
-    keep = draw if is_mask else _is_kept(jax.random.bits(draw, x.shape), rate)
-    return jnp.where(keep, x / (1.0 - rate), jnp.zeros_like(x))
+    keep = draw_mask(draw, x.shape, rate)
+    return x if keep is None else jnp.where(keep, x / (1.0 - rate), jnp.zeros_like(x))
+
+
+def draw_mask(draw: Array | None, shape: tuple[int, ...], rate: float) -> Array | None:
+    """Returns the boolean mask of a draw (see `Draws`) for values of `shape`."""
+    if draw is None or draw.dtype == jnp.bool_:
+        return draw
+    return _is_kept(jax.random.bits(draw, shape), rate)
 
 
 def _is_kept(bits: Array, rate: float) -> Array:

@@ -15,7 +15,7 @@ from flax.linen import partitioning as nn_partitioning
 
 from faith_jax.core.types import Array
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.dropout import drop
+from faith_jax.models.dropout import draw_mask, drop
 from faith_jax.models.partitioning import SLICE_AXIS, with_sharding_constraint
 from faith_jax.models.quantization import Int8Matrix, product
 
@@ -308,15 +308,17 @@ class FeedForward(nn.Module):
             for name, x in zip(names, separate_inputs(inputs, len(names)), strict=True)
         ]
 
+        rate = cfg.activations_dropout
+
         # With one activation the layer is plain; with two it is gated, and their outputs are
         # multiplied: ("gelu", "linear") computes gelu(x W_0) (x W_1).
         @_recompute_in_backward
-        def activate(*projected: Array) -> Array:
+        def activate(keep: Array | None, *projected: Array) -> Array:
             functions = [ACTIVATION_FUNCTIONS[name] for name in cfg.mlp_activations]
             parts = [function(part) for function, part in zip(functions, projected, strict=True)]
-            return math.prod(parts[1:], start=parts[0])
+            return drop(math.prod(parts[1:], start=parts[0]), rate, keep)
 
-        x = drop(activate(*projected), cfg.activations_dropout, dropout_draw)
+        x = activate(draw_mask(dropout_draw, projected[0].shape, rate), *projected)
         # Split over "model" between the two products, so that devices only exchange the sums of the
         # second one.
         x = with_sharding_constraint(x, ("batch", "length", "mlp"))

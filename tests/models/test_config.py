@@ -57,6 +57,7 @@ def test_unknown_and_missing_settings_are_named():
 
 
 HALF = TINY.replace(dtype="bfloat16", head_dim=8)
+OTHER_DROPOUT = HALF.replace(broadcast_dropout=False)
 ROTARY = HALF.replace(positions="rotary", num_encoder_layers=0)
 
 
@@ -64,15 +65,18 @@ ROTARY = HALF.replace(positions="rotary", num_encoder_layers=0)
     ("config", "platform", "deterministic", "kernel"),
     [
         (HALF, "gpu", True, "cudnn"),
-        (HALF, "gpu", False, "blocks"),  # dropout of attention weights
-        (HALF.with_dropout(0.0), "gpu", False, "cudnn"),
-        (HALF.replace(attention_dropout_rate=0.0), "gpu", False, "cudnn"),
+        (HALF, "gpu", False, "cudnn"),  # T5's dropout drops the same keys for all queries
+        (OTHER_DROPOUT, "gpu", True, "cudnn"),
+        (OTHER_DROPOUT, "gpu", False, "blocks"),
+        (OTHER_DROPOUT.with_dropout(0.0), "gpu", False, "cudnn"),
+        (OTHER_DROPOUT.replace(attention_dropout_rate=0.0), "gpu", False, "cudnn"),
         (HALF, "cpu", True, "blocks"),
         (HALF, "tpu", True, "blocks"),  # position bias
         (TINY.replace(head_dim=8), "gpu", True, "blocks"),  # float32
         (HALF.replace(attention_softcap=3.0), "gpu", True, "blocks"),
         (ROTARY, "tpu", True, "splash"),
-        (ROTARY, "tpu", False, "blocks"),
+        (ROTARY, "tpu", False, "splash"),
+        (ROTARY.replace(broadcast_dropout=False), "tpu", False, "blocks"),
         (ROTARY.replace(sliding_window=4, sliding_window_layers=(0,)), "tpu", True, "splash"),
         (HALF.replace(attention_kernel="blocks"), "gpu", True, "blocks"),
     ],

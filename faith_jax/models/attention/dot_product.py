@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Bool, Float
 
 from faith_jax.core.types import Array
-from faith_jax.models.attention.masks import AttentionMask, Tokens
+from faith_jax.models.attention.masks import AttentionMask, Tokens, repeat_rows
 from faith_jax.models.dropout import drop
 from faith_jax.models.positions import BlockBias
 
@@ -100,11 +100,18 @@ def attend(
       scale: factor of the products.
       softcap: c in c * tanh(product / c); 0 = none.
       dropout_rate: share of attention weights to drop.
-      dropout_draw: the weights to keep, boolean [rows, heads, 1, keys]; or a random key, for a mask
-        of each query; None = no dropout.
+      dropout_draw: the keys whose weights are kept, boolean [rows, heads, 1, keys]; or a random
+        key, for a mask of each query, which only plain attention and "blocks" have; None = no
+        dropout.
       block_length: maximum number of queries, and of keys, in a block.
       window_length: see `splash.splash_attend`.
     """
+    if dropout_draw is not None and dropout_draw.dtype == jnp.bool_:
+        # If all queries keep the same keys, dropping weights is dropping values, which are smaller,
+        # and which every kernel can do.
+        key, value = (_repeat(x, query.shape) for x in (key, value))
+        value = drop(value, dropout_rate, jnp.swapaxes(dropout_draw, -1, -2))
+        dropout_draw = None
     if isinstance(mask, AttentionMask):
         # Only decoding has a prefix, and its mask is an array.
         assert prefix is None
@@ -135,6 +142,12 @@ def attend(
     # The backward pass computes the weights [rows, heads, queries, keys] again: keeping the weights
     # of all layers would take most of the memory of a training step.
     return jax.checkpoint(attend_to_all)(query, key, value, mask, bias, prefix, dropout_draw)
+
+
+def _repeat(x: Array, shape: tuple[int, ...]) -> Array:
+    """Repeats rows and heads of [batch, kv_heads, keys, width] to those of queries of `shape`."""
+    x = repeat_rows(x, shape[0])
+    return x if x.shape[1] == shape[1] else jnp.repeat(x, shape[1] // x.shape[1], axis=1)
 
 
 def _attend_to_all(
@@ -192,8 +205,7 @@ class _Constants(NamedTuple):
     """The input arrays of attention that have no gradients."""
 
     mask: AttentionMask  # with tokens in blocks: [blocks, rows, length]
-    keep: Array | None  # the weights that dropout keeps, boolean [blocks, rows, heads, 1, keys]
-    dropout_key: Array | None  # instead of `keep`, a key for the masks of all blocks
+    dropout_key: Array | None  # for the masks of all blocks
 
 
 def block_sizes(length: int, block_length: int) -> tuple[int, int]:
@@ -231,7 +243,7 @@ def _attend_by_blocks(
     value: Array,
     mask: AttentionMask,
     bias: Any,
-    dropout_draw: Array | None,
+    dropout_key: Array | None,
     block_length: int,
 ) -> Array:
     split = functools.partial(_split_blocks, block_length=block_length, axis=-2)
@@ -239,10 +251,7 @@ def _attend_by_blocks(
     trained = _Trained(split(query), split(key), split(value), bias)
     of_queries, of_keys = jax.tree.map(split_tokens, (mask.queries, mask.keys))
     mask = mask.replace(queries=of_queries, keys=of_keys)
-    constants = _Constants(mask, None, dropout_draw)
-    if dropout_draw is not None and dropout_draw.dtype == jnp.bool_:
-        constants = _Constants(mask, split_tokens(dropout_draw), None)
-    blocks, log_sums = _by_blocks(form, trained, constants)
+    blocks, log_sums = _by_blocks(form, trained, _Constants(mask, dropout_key))
     # A query that may see no key, such as padding, averages all values, as in plain attention.
     rows, heads, length = query.shape[:3]
     keys = key.shape[-2]
@@ -266,7 +275,6 @@ class _Keys(NamedTuple):
     key: Array
     value: Array
     tokens: Tokens
-    keep: Array | None  # see `_Constants`
 
 
 def _build_blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _Keys]:
@@ -275,7 +283,7 @@ def _build_blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _
         return x.shape[-2] * jnp.arange(len(x))
 
     queries = _Queries(first(trained.query), trained.query, constants.mask.queries)
-    keys = trained.key, trained.value, constants.mask.keys, constants.keep
+    keys = trained.key, trained.value, constants.mask.keys
     return queries, _Keys(first(trained.key), *keys)
 
 
@@ -461,10 +469,9 @@ def _drop_block_weights(
     form: _Form, weights: Array, queries: _Queries, keys: _Keys, constants: _Constants
 ) -> Array:
     """Returns a block's weights after dropout."""
-    draw = keys.keep
-    if constants.dropout_key is not None:
-        # Each block has its own key. Token indices do not depend on the order of blocks in the
-        # forward and backward passes.
-        key = jax.random.fold_in(constants.dropout_key, keys.first)
-        draw = jax.random.fold_in(key, queries.first)
-    return drop(weights, form.dropout_rate, draw)
+    if constants.dropout_key is None:
+        return weights
+    # Each block has its own key. Token indices do not depend on the order of blocks in the forward
+    # and backward passes.
+    key = jax.random.fold_in(constants.dropout_key, keys.first)
+    return drop(weights, form.dropout_rate, jax.random.fold_in(key, queries.first))

@@ -53,8 +53,11 @@ MASKS = {
 }
 
 
-def assert_equal_to_plain(arrays, mask, bias=None):
-    """Compares gradients, and outputs of queries that see keys, with those of plain attention."""
+def assert_equal_to_plain(arrays, mask, bias=None, keep=None):
+    """Compares gradients, and outputs of queries that see keys, with those of attention by blocks.
+
+    `keep`: the mask of dropout, boolean [rows, heads, 1, keys].
+    """
     sees = np.asarray(jax.jit(lambda: mask.whole())())[:, 0].any(-1)  # [rows, queries]
     rng = np.random.default_rng(9)
     direction = np.float32(rng.normal(size=arrays[0].shape) * sees[:, None, :, None])
@@ -62,6 +65,7 @@ def assert_equal_to_plain(arrays, mask, bias=None):
     def loss(arrays, values, kernel):
         added = None if values is None else DistanceBias(values)
         options = {"mask": mask.replace(kernel=kernel), "bias": added, "block_length": 1000}
+        options |= {"dropout_rate": 0.3, "dropout_draw": keep}
         outputs = attend(*arrays, float32_logits=True, scale=0.4, **options)
         return (outputs * direction).sum(), outputs
 
@@ -86,7 +90,9 @@ def test_outputs_and_gradients_equal_plain_attention(name, has_bias):
     arrays = heads(0, ROWS, HEADS), heads(1, ROWS, KV_HEADS), heads(2, ROWS, KV_HEADS)
     # Of a block of 24 tokens, a multiple of 8.
     values = np.random.default_rng(3).normal(size=(HEADS, 2 * 24 - 1))
-    assert_equal_to_plain(arrays, MASKS[name], np.asarray(values, np.float32) if has_bias else None)
+    bias = np.asarray(values, np.float32) if has_bias else None
+    keep = np.random.default_rng(4).random((ROWS, HEADS, 1, LENGTH)) < 0.7
+    assert_equal_to_plain(arrays, MASKS[name], bias, keep)
 
 
 def test_an_odd_length_is_filled_up():
@@ -135,7 +141,10 @@ def test_a_model_has_the_same_logits(monkeypatch):
         ({"dtype": "float32"}, "'blocks' for dtype = float32, not bfloat16"),
         ({"attention_softcap": 3.0}, "'blocks' for a softcap"),
         ({"head_dim": 12}, "'blocks' for head_dim = 12"),
-        ({"dropout_rate": 0.1}, "attention_dropout_rate = 0 in place of 0.1"),
+        (
+            {"dropout_rate": 0.1, "broadcast_dropout": False},
+            "attention_dropout_rate = 0 in place of 0.1",
+        ),
     ],
 )
 def test_what_the_kernel_cannot_do_is_an_error(settings, message):

@@ -115,6 +115,29 @@ def test_shared_heads_and_rows_equal_repeated_ones(heads, kv_heads, copies):
     np.testing.assert_allclose(output, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("block_length", [0, 2])
+def test_weights_of_shared_keys_are_dropped_for_each_row_and_head(block_length):
+    rows, heads, queries, keys, width, rate = 6, 4, 3, 5, 4, 0.4
+    query = random_heads(0, rows, heads, queries, width)
+    # Three rows share keys, and two heads.
+    key, value = (random_heads(i, 2, 2, keys, width) for i in (1, 2))
+    keep = np.random.default_rng(3).random((rows, heads, 1, keys)) < 1 - rate
+    mask = AttentionMask(*(Tokens(np.ones(shape, bool)) for shape in ((rows, queries), (2, keys))))
+    output = attended(
+        *(query, key, value),
+        mask=mask if block_length else mask.whole(),
+        bias=None,
+        float32_logits=False,
+        dropout_rate=rate,
+        dropout_draw=keep,
+        block_length=block_length,
+    )
+    key, value = (x.repeat(3, axis=0).repeat(2, axis=1) for x in (key, value))
+    weights = np.exp(query @ key.swapaxes(-1, -2))
+    weights *= keep / (1 - rate) / weights.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(output, weights @ value, atol=1e-5)
+
+
 def test_a_prefix_stands_in_front_of_the_keys():
     batch, copies, heads, kv_heads, width, before, keys = 2, 2, 4, 2, 4, 3, 2
     rows = batch * copies

@@ -163,13 +163,17 @@ def test_rows_and_heads_are_split_over_the_mesh():
     [
         ({"positions": "alibi"}, "'blocks' for a model with position biases"),
         ({"positions": "relative_bias"}, "'blocks' for a model with position biases"),
-        ({"dropout_rate": 0.1}, "'blocks', or attention_dropout_rate = 0 in place of 0.1"),
+        (
+            {"dropout_rate": 0.1, "broadcast_dropout": False},
+            "'blocks', or attention_dropout_rate = 0 in place of 0.1",
+        ),
     ],
 )
 def test_what_the_kernel_lacks_is_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         CONFIG.replace(**changes)
-    CONFIG.replace(dropout_rate=0.1, attention_dropout_rate=0.0)
+    CONFIG.replace(dropout_rate=0.1)
+    CONFIG.replace(dropout_rate=0.1, broadcast_dropout=False, attention_dropout_rate=0.0)
 
 
 def test_other_devices_than_tpus_are_refused():
