@@ -355,7 +355,7 @@ MODELS = _of(
     (
         "kernel-without-dropout",
         "config.py",
-        "drops_weights = not deterministic and self.attention_weights_dropout > 0",
+        "drops_weights = not deterministic and self.drops_single_weights",
         "drops_weights = False",
         "tests/models/test_config.py::test_the_kernel_of_a_device_is_taken_where_it_fits",
     ),
@@ -416,6 +416,13 @@ MODELS = _of(
         "tests/models/test_dropout.py::test_masks_have_their_places_shapes_and_rates",
     ),
     (
+        "dropout-of-shared-keys",
+        "attention/dot_product.py",
+        "key, value = (_repeat(x, query.shape) for x in (key, value))",
+        "key, value = (jnp.tile(x, (3, 2, 1, 1)) for x in (key, value))",
+        f"{_PRODUCTS}::test_weights_of_shared_keys_are_dropped_for_each_row_and_head",
+    ),
+    (
         "dropout-of-copies",
         "attention/multi_head.py",
         "dropout_draw[:: shape[0] // batch]",
@@ -447,8 +454,8 @@ MODELS = _of(
     (
         "feed-forward-gate",
         "layers.py",
-        "return math.prod(parts[1:], start=parts[0])",
-        "return sum(parts[1:], start=parts[0])",
+        "return drop(math.prod(parts[1:], start=parts[0]), rate, keep)",
+        "return drop(sum(parts[1:], start=parts[0]), rate, keep)",
         f"{_LAYERS}::test_feed_forward_by_hand",
     ),
     (
