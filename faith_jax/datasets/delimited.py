@@ -185,6 +185,15 @@ def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
     return len(header) > 1 and all(cell[:1] == '"' for cell in first.split("\t"))
 
 
+def has_quoted_labels(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
+    """Returns whether the first two lines begin with a quote mark.
+
+    If the first column has numbers and no name, R wrote the file, which counts rows from 1.
+    """
+    lines = itertools.islice(filter(str.strip, _decoded_lines(path, encoding)), 2)
+    return all(line.startswith('"') for line in lines)
+
+
 def _decoded_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[str]:
     """Yields lines; bytes that are not UTF-8 become surrogates, which `_check_record` detects.
 

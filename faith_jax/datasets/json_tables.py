@@ -7,8 +7,7 @@ import functools
 import itertools
 import json
 import pathlib
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import InputError, format_value, pluralize
@@ -23,12 +22,13 @@ from faith_jax.core.rows import (
     read_lines,
     read_value,
 )
+from faith_jax.datasets.index_labels import IndexIds, find_index_ids
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.usual_names import USUAL, has_usual_name
 
 _PIECE_BYTES = 1 << 16
-# A whole number as written by pandas if another cell of the column is missing.
-WHOLE_FLOAT = re.compile(r"\d+[.,]0")
+# Returns the ids by the index of a table with certain columns; None if the index has none.
+_ChooseIds = Callable[[IndexIds | None, Iterable[str]], IndexIds | None]
 
 
 def read_json_table(
@@ -38,11 +38,13 @@ def read_json_table(
     bad_rows: BadRows | None,
     first: int,
     encoding: str,
+    choose_ids: _ChooseIds,
 ) -> Iterator[Row]:
     """Yields the rows of JSON lines, of an array, or of an object by column or by row.
 
     The file must have lines or an array, unless its name allows it to be one value.
-    `note` is called with a sentence on each detected detail; see `read_jsonl` for the others.
+    `note` is called with a sentence on each detected detail, and `choose_ids` returns the ids by
+    an index; see `read_jsonl` for the others.
     """
     with open_text(path, encoding) as file:  # in pieces, as the first line may be large
         pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
@@ -64,7 +66,7 @@ def read_json_table(
             if key := _array_in(value):
                 note(f"{path}: the array {key!r} of an object")
                 return read_array(path, key, bad_rows, first, encoding)
-            if (rows := _rows_by_column(value, path, note)) is not None:
+            if (rows := _rows_by_column(value, path, note, choose_ids)) is not None:
                 note(f"{path}: one JSON object by column or row, not lines")
                 return itertools.islice(rows, first, None)
     return read_jsonl(path, bad_rows, first, encoding=encoding)
@@ -90,7 +92,10 @@ def _array_in(value: Mapping[str, Any]) -> str:
 
 
 def _rows_by_column(
-    value: Mapping[str, Any], path: pathlib.Path, note: Callable[[str], None]
+    value: Mapping[str, Any],
+    path: pathlib.Path,
+    note: Callable[[str], None],
+    choose_ids: _ChooseIds,
 ) -> Iterator[Row] | None:
     """Returns the rows of an object written by pandas' `to_json`; None for other objects.
 
@@ -107,9 +112,15 @@ def _rows_by_column(
         records: Sequence[Mapping[str, Any]] = [dict(zip(names, c, strict=True)) for c in data]
         if (labels := value.get("index")) is not None:
             _check_list(path, "index", labels, len(data), "label")
-            records = _add_labels(path, labels, names, records, note)
+            records = _add_labels(path, labels, names, records, note, choose_ids)
         return _add_places(path, enumerate(records))
     if {"schema", "data"} == value.keys() and isinstance(data, list):
+        is_frame = isinstance(schema := value["schema"], dict) and all(map(_has_index, data))
+        if is_frame and schema.get("primaryKey") == ["index"]:
+            ids = find_index_ids(row["index"] for row in data)
+            if data and (ids := choose_ids(ids, data[0])):
+                note(f"{path}: {ids.describe()}")
+                data = [{"id": ids.id_of(row["index"]), **row} for row in data]
         return _add_places(path, enumerate(data))
     if not value:
         return None
@@ -124,13 +135,18 @@ def _rows_by_column(
     if not _are_rows(keys, names):
         keys, names = names, keys
         records = [{name: value[name][key] for name in names} for key in keys]
-    return _add_places(path, zip(keys, _add_labels(path, keys, names, records, note), strict=True))
+    records = _add_labels(path, keys, names, records, note, choose_ids)
+    return _add_places(path, zip(keys, records, strict=True))
 
 
 def _check_list(path: pathlib.Path, place: str, value: Any, length: int, noun: str) -> None:
     if not isinstance(value, list) or len(value) != length:
         expected = f"a list of {pluralize(length, noun)}"
         raise InputError(f"{path}: {place}: expected {expected}, got {format_value(value)}.")
+
+
+def _has_index(row: Any) -> bool:
+    return isinstance(row, dict) and "index" in row
 
 
 def _are_rows(outer: Sequence[str], inner: Sequence[str]) -> bool:
@@ -149,27 +165,21 @@ def _add_labels(
     columns: Collection[str],
     records: Sequence[Mapping[str, Any]],
     note: Callable[[str], None],
+    choose_ids: _ChooseIds,
 ) -> Sequence[Mapping[str, Any]]:
     """Returns records with the labels of their index, unless these are the records' numbers.
 
     The labels become the records' ids if they are suitable and there is no other id column.
     """
-    texts = [str(label) for label in labels]
-    if all(map(WHOLE_FLOAT.fullmatch, texts)):
-        labels = texts = [text[:-2] for text in texts]
-    if texts == [str(number) for number in range(len(texts))]:
+    index_ids = find_index_ids(labels)
+    if index_ids and index_ids.are_row_numbers:
         return records
-    can_be_ids = len({*texts}) == len(texts) and all(
-        type(label) in (str, int, float) and text.strip()
-        for label, text in zip(labels, texts, strict=True)
-    )
-    name = "id" if can_be_ids and not has_usual_name("id", columns) else free_name(columns, "index")
-    counts = [int(text) for text in texts if text.isdecimal()]
-    has_gaps = len(counts) == len(texts) and 0 in counts[:1] and counts == sorted({*counts})
-    counted = ""
-    if name == "id" and has_gaps:  # as for the full frame, if this one lacks some rows
-        labels, counted = [str(count + 1) for count in counts], ", counted from 1, as it has gaps"
-    note(f"{path}: the index is read as the field {name!r}{counted}")
+    if ids := choose_ids(index_ids, columns):
+        name, labels = "id", [ids.id_of(label) for label in labels]
+        note(f"{path}: {ids.describe()}")
+    else:
+        name = free_name(columns, "index")
+        note(f"{path}: the index is read as the field {name!r}")
     return [{name: label, **record} for label, record in zip(labels, records, strict=True)]
 
 

@@ -9,12 +9,13 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import json
 import math
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -29,9 +30,11 @@ from faith_jax.datasets.delimited import (
     decimal_comma_columns,
     find_separator,
     has_quoted_cells,
+    has_quoted_labels,
     read_csv,
 )
-from faith_jax.datasets.json_tables import WHOLE_FLOAT, read_json_table
+from faith_jax.datasets.index_labels import WHOLE_FLOAT, IndexIds, find_index_ids
+from faith_jax.datasets.json_tables import read_json_table
 from faith_jax.datasets.usual_names import has_usual_name
 
 FORMATS = {
@@ -40,6 +43,8 @@ FORMATS = {
 }
 _WORKBOOKS = (".xlsx", ".xls", ".ods")  # of Excel and LibreOffice
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
+# The names that pandas gives to an index without one, if it reads CSV and writes Arrow's files.
+_PANDAS_FIRST_COLUMN, _PANDAS_INDEX = "Unnamed: 0", "__index_level_0__"
 _PANDAS_NA = ("NAType", "NaTType")
 _PIECE_BYTES = 1 << 16
 _UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
@@ -255,24 +260,47 @@ class _Reader:
             folders = file.relative_to(folder).parts[:-1]
             columns = dict(name.split("=", 1) for name in folders if "=" in name)
             part = f"{file.relative_to(folder)} " if number else ""
-            for place, fields in dataclasses.replace(self, part=part, is_part=True).read(
+            for place, fields in dataclasses.replace(self, part=part, is_part=len(forms) > 1).read(
                 file, form, first
             ):
                 yield Row(place, {**columns, **fields} if columns else fields)
             first = 0
 
     def read(self, path: pathlib.Path, form: TableForm, first: int) -> Iterator[Row]:
-        if form.form == "parquet":
-            return _read_parquet(path, first)
-        if form.form == "arrow":
-            return _read_arrow(path, first)
+        if form.form in ("parquet", "arrow"):
+            return self._read_arrow(path, form.form, first)
         text_form = _find_text_form(path, form)
         for sentence in text_form.notes:
             self.note(sentence)
         if form.form in _SEPARATORS:
             return self._read_cells(path, text_form, first)
         may_be_one_value, encoding = form.form == "json", text_form.encoding
-        return read_json_table(path, may_be_one_value, self.note, self.bad_rows, first, encoding)
+        return read_json_table(
+            path, may_be_one_value, self.note, self.bad_rows, first, encoding, self._choose_ids
+        )
+
+    def _choose_ids(self, ids: IndexIds | None, fields: Iterable[str]) -> IndexIds | None:
+        """Returns the ids by the index of a file with certain columns, or None.
+
+        There are none if a column has the ids, the rows' numbers are the same, or other parts may
+        have the same numbers.
+        """
+        fields = tuple(fields)
+        if not ids or ids.are_row_numbers or (self.is_part and ids.added is not None):
+            return None
+        has_ids = self.id_column_of(fields) in fields or has_usual_name("id", fields)
+        return None if has_ids else ids
+
+    def _read_arrow(self, path: pathlib.Path, form: str, first: int) -> Iterator[Row]:
+        rows = (_read_parquet if form == "parquet" else _read_arrow)(path, first)
+        names, index, index_ids = _find_arrow_index(path, form)
+        if not (ids := self._choose_ids(index_ids, names)):
+            yield from rows
+            return
+        self.note(f"{path}: {ids.describe()}")
+        for number, (place, fields) in enumerate(rows, first):
+            label = fields[index] if isinstance(index, str) else index[number]
+            yield Row(place, {**fields, "id": ids.id_of(label)})
 
     def _read_cells(self, path: pathlib.Path, form: "_TextForm", first: int) -> Iterator[Row]:
         """Yields the rows of CSV or TSV."""
@@ -283,26 +311,25 @@ class _Reader:
             return
         id_column = self.id_column_of(tuple(head.fields))
         ids = [id_column] if id_column in head.fields else []
-        empty, floats, counted = _examine_columns(path, form, (*nameless, *ids))
+        empty, floats = _examine_columns(path, form, (*nameless, *ids))
         left_out = empty.intersection(nameless)  # for example if each line ends with a comma
         are_floats = id_column in floats
-        for name in nameless:
-            reading = "has no cells and is left out" if name in left_out else f"is read as {name!r}"
-            self.note(f"{path}: the column without a name {reading}")
         if are_floats:
             empty_ids = f"an empty one as its line ('{self.part}line 3')"
             self.note(f"{path}: {id_column}: ids such as 1.0 are read as 1, {empty_ids}")
-        first_column = next(iter(head.fields))
-        # The index of a frame that lacks some rows identifies the same rows in other frames.
-        has_numbers = first_column in counted.intersection(nameless) and not (
-            ids or self.is_part or has_usual_name("id", head.fields)
-        )
-        if has_numbers:
-            self.note(f"{path}: the ids are the index, counted from 1, as it has gaps")
+        index = next(iter(head.fields))
+        index_ids = None
+        if index in (*nameless, _PANDAS_FIRST_COLUMN):
+            index_ids = self._choose_ids(_find_cell_ids(path, form, index), head.fields)
+        if index_ids:
+            self.note(f"{path}: {index_ids.describe()}")
+        for name in nameless[1:] if index_ids and index in nameless else nameless:
+            reading = "has no cells and is left out" if name in left_out else f"is read as {name!r}"
+            self.note(f"{path}: the column without a name {reading}")
         for place, cells in itertools.chain([head], rows):
             fields = {name: cell for name, cell in cells.items() if name not in left_out}
-            if has_numbers:
-                fields["id"] = str(int(fields[first_column]) + 1)
+            if index_ids:
+                fields["id"] = index_ids.id_of(fields[index])
             if are_floats:
                 line = f"{self.part}line {place.rpartition(':')[2]}"
                 fields[id_column] = fields[id_column].strip()[:-2] or line
@@ -358,30 +385,27 @@ def _count_rows(path: pathlib.Path, form: TableForm) -> int:
 @until_changed
 def _examine_columns(
     path: pathlib.Path, form: _TextForm, names: Sequence[str]
-) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Returns the columns of CSV or TSV that are empty, have only cells like 1.0, or count rows.
-
-    Counting columns rise from 0 with gaps, like the index of a frame that lacks some rows.
-    """
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the columns of CSV or TSV that are empty, and those with only cells like 1.0."""
     filled, mixed = set[str](), set[str]()
-    last, count = dict.fromkeys(names, -1), 0
     rows = form.read_cells(path, BadRows(skip=True), 0, [])
-    for count, (_, fields) in enumerate(rows if names else (), start=1):
+    for _, fields in rows if names else ():
         for name in names:
             if cell := fields[name].strip():
                 filled.add(name)
                 if not WHOLE_FLOAT.fullmatch(cell):
                     mixed.add(name)
-            if name in last:
-                number = int(cell) if cell.isdecimal() else -1
-                if number > last[name] and (number == 0) == (count == 1):
-                    last[name] = number
-                else:
-                    del last[name]
-        if len(mixed) == len(names) and not last:
+        if len(mixed) == len(names):
             break
-    counted = frozenset(name for name, number in last.items() if number >= count)
-    return frozenset(names) - filled, frozenset(filled - mixed), counted
+    return frozenset(names) - filled, frozenset(filled - mixed)
+
+
+@until_changed
+def _find_cell_ids(path: pathlib.Path, form: _TextForm, index: str) -> IndexIds | None:
+    """Returns how the labels of an index, a column of CSV or TSV, become ids; None if not."""
+    rows = form.read_cells(path, BadRows(skip=True), 0, [])
+    may_be_from_one = form.has_quotes and has_quoted_labels(path, form.encoding)
+    return find_index_ids((fields[index] for _, fields in rows), may_be_from_one)
 
 
 def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
@@ -457,17 +481,64 @@ def _parquet_metadata(path: pathlib.Path) -> Any:
 
 def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:
     """Yields the rows of an Arrow file, or of an Arrow stream, as `datasets` writes it."""
+    with _reported_errors(path, "Arrow"), open_binary(path) as file:
+        _, batches = _open_arrow(file)
+        yield from _arrow_rows(path, batches, 0, first)
+
+
+def _open_arrow(file: IO[bytes], column: int | None = None) -> tuple[Any, Iterator[Any]]:
+    """Returns the schema and the batches of an Arrow file or stream, or those of one column."""
     import pyarrow
 
-    with _reported_errors(path, "Arrow"), open_binary(path) as file:
-        if file.read(6) == b"ARROW1":
-            batch_reader = pyarrow.ipc.open_file(file)
-            numbers = range(batch_reader.num_record_batches)
-            batches: Iterator[Any] = map(batch_reader.get_batch, numbers)
+    options = pyarrow.ipc.IpcReadOptions(included_fields=None if column is None else [column])
+    file.seek(0)
+    is_file = file.read(6) == b"ARROW1"
+    file.seek(0)
+    if not is_file:
+        stream = pyarrow.ipc.open_stream(file, options=options)
+        return stream.schema, iter(stream)
+    whole = pyarrow.ipc.open_file(file, options=options)
+    return whole.schema, map(whole.get_batch, range(whole.num_record_batches))
+
+
+@until_changed
+def _find_arrow_index(
+    path: pathlib.Path, form: str
+) -> tuple[Sequence[str], str | range, IndexIds | None]:
+    """Returns the columns of Parquet or Arrow, pandas' index without a name, and its ids.
+
+    The index is a column or, if pandas only counted it, a range; without one there are no ids.
+    """
+    from pyarrow import parquet
+
+    index: str | range
+    with _reported_errors(path, form.capitalize()), open_binary(path) as file:
+        if form == "parquet":
+            table = parquet.ParquetFile(file, metadata=_parquet_metadata(path))
+            names, batches = table.schema_arrow.names, table.iter_batches(columns=[_PANDAS_INDEX])
+            # Programs that take rows out of an Arrow file leave an old range in it.
+            index = _pandas_range(table.metadata.metadata or {}, table.metadata.num_rows)
         else:
-            file.seek(0)
-            batches = iter(pyarrow.ipc.open_stream(file))
-        yield from _arrow_rows(path, batches, 0, first)
+            names, index = _open_arrow(file)[0].names, range(0)
+            if _PANDAS_INDEX in names:
+                _, batches = _open_arrow(file, names.index(_PANDAS_INDEX))
+        labels: Iterable[Any] = index
+        if _PANDAS_INDEX in names:
+            index = _PANDAS_INDEX
+            labels = (label for batch in batches for label in batch.column(0).to_pylist())
+        with contextlib.suppress(*_UNREADABLE):  # labels of other types
+            return names, index, find_index_ids(labels)
+    return names, index, None
+
+
+def _pandas_range(metadata: Mapping[bytes, bytes], count: int) -> range:
+    """Returns the labels of `count` rows if pandas only noted where they start and end."""
+    columns = json.loads(metadata.get(b"pandas", b"{}")).get("index_columns", ())
+    if len(columns) == 1 and isinstance(columns[0], dict) and columns[0].get("name") is None:
+        labels = range(*(columns[0][key] for key in ("start", "stop", "step")))
+        if len(labels) == count:
+            return labels
+    return range(count)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from faith_jax.core.errors import InputError
@@ -59,8 +60,8 @@ def test_json_as_pandas_writes_it(tmp_path, frame, orient, indent):
     ("labels", "ids"),
     [
         (["q17", "q23", "a"], ["q17", "q23", "a"]),
-        ([7, 3, 5], ["7", "3", "5"]),
-        ([1.0, 2.0, 3.0], ["1", "2", "3"]),
+        ([7, 3, 5], ["8", "4", "6"]),
+        ([1.0, 2.0, 3.0], ["2", "3", "4"]),
         ([0, 2, 3], ["1", "3", "4"]),  # rows of a longer frame, where they have these numbers
     ],
 )
@@ -70,7 +71,8 @@ def test_labels_of_pandas_index_are_ids(tmp_path, frame, orient, labels, ids):
     examples, report = examples_of(path)
     assert [example.id for example in examples] == ids
     assert [example.response for example in examples] == [row["answer"] for row in ROWS]
-    assert any(f"{path}: the index is read as the field 'id'" in x for x in report["lines"])
+    counted = "" if "a" in labels else ", counted from 1 (label 0 is id 1)"
+    assert f"{path}: the ids are the index{counted}" in report["lines"]
     frame.assign(id=["a", "b", "c"]).set_index(frame.index + 1).to_json(path, orient=orient)
     rows, notes = fields_of(path, first=1)
     assert [(row["id"], str(row["index"])) for row in rows] == [("b", "2"), ("c", "3")]
@@ -224,23 +226,85 @@ def test_the_first_line_may_state_the_separator(tmp_path, mark, shown, end):
     assert fields_of(path)[0] == [{"question": "Ink", "answer": "Blue."}]
 
 
+@pytest.mark.parametrize("form", ["csv", "tsv", "json", "table.json", "parquet", "arrow"])
 @pytest.mark.parametrize(
     ("labels", "ids"),
     [
         ([0, 2, 3], ["1", "3", "4"]),  # rows of a longer frame, where they have these numbers
+        ([3, 5, 9], ["4", "6", "10"]),
         ([0, 1, 2], ["1", "2", "3"]),
-        ([0, 3, 2], ["1", "2", "3"]),
-        ([1, 2, 4], ["1", "2", "3"]),
-        (["0", "2", "b"], ["1", "2", "3"]),
+        ([1, 2, 3], ["2", "3", "4"]),  # only the first row is missing
+        ([2, 0, 1], ["3", "1", "2"]),
+        ([0, 2, 2], ["1", "2", "3"]),
+        (["0", "2", "b"], ["0", "2", "b"]),
     ],
 )
-def test_an_index_with_gaps_in_csv_numbers_the_rows(tmp_path, frame, labels, ids):
-    path = tmp_path / "rows.csv"
-    frame.set_axis(labels).to_csv(path)
-    examples, _ = examples_of(path)
+def test_rows_keep_the_ids_of_the_whole_frame_in_every_form(tmp_path, frame, labels, ids, form):
+    path = tmp_path / f"rows.{form}"
+
+    def write(table):
+        if form in ("csv", "tsv"):
+            table.to_csv(path, sep="\t" if form == "tsv" else ",")
+        elif "json" in form:
+            table.to_json(path, orient="table" if "table" in form else "split")
+        elif form == "parquet":
+            table.to_parquet(path)
+        else:
+            arrow = pa.Table.from_pandas(table, preserve_index=True)
+            with pa.ipc.new_stream(path, arrow.schema) as writer:
+                writer.write_table(arrow)
+
+    write(frame.set_axis(labels))
+    examples, report = examples_of(path)
     assert [example.id for example in examples] == ids
-    frame.assign(id=["a", "b", "c"]).set_axis(labels).to_csv(path)
-    assert [example.id for example in examples_of(path)[0]] == ["a", "b", "c"]
+    counted = ", counted from 1 (label 0 is id 1)" if isinstance(labels[-1], int) else ""
+    has_own_ids = ids != ["1", "2", "3"]
+    assert (f"{path}: the ids are the index{counted}" in report["lines"]) == has_own_ids
+    rows = file_examples(path, "", Columns(), "c", BadRows(), 2)  # wherever reading begins
+    assert next(rows).example.id == ids[2]
+    write(frame.assign(id=["x", "y", "z"]).set_axis(labels))
+    assert [example.id for example in examples_of(path)[0]] == ["x", "y", "z"]
+    write(frame.assign(key=["x", "y", "z"]).set_axis(labels))
+    examples, report = examples_of(path, id_column="key")
+    assert [example.id for example in examples] == ["x", "y", "z"]
+    assert not any("the ids are" in line for line in report["lines"])
+
+
+def test_a_range_that_parquet_only_notes_gives_the_ids(tmp_path, frame):
+    path = tmp_path / "rows.parquet"
+    frame.iloc[1:].to_parquet(path)
+    assert "__index_level_0__" not in pq.read_schema(path).names
+    assert [example.id for example in examples_of(path)[0]] == ["2", "3"]
+    table = pq.read_table(path)
+    pq.write_table(table.slice(1), path)  # keeps the range of the whole table
+    assert [example.id for example in examples_of(path)[0]] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "ids"),
+    [("123", ["1", "2", "3"]), ("135", ["1", "3", "5"]), ("031", ["1", "4", "2"])],
+)
+def test_quoted_row_names_count_from_1_as_r_writes_them(tmp_path, labels, ids):
+    path = tmp_path / "rows.csv"
+    lines = [f'"{label}","Tea is hot.","Yes."' for label in labels]
+    path.write_text("\n".join(['"","contexts","answer"', *lines]))
+    assert [example.id for example in examples_of(path)[0]] == ids
+
+
+def test_an_index_that_was_read_and_written_again_gives_the_ids(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("Unnamed: 0,contexts,answer\n4,Tea is hot.,Yes.\n2,Ink is blue.,No.\n")
+    examples, report = examples_of(path)
+    assert [example.id for example in examples] == ["5", "3"]
+    assert report["lines"][0] == f"{path}: the ids are the index, counted from 1 (label 0 is id 1)"
+
+
+def test_labels_of_parts_are_ids_only_as_texts(tmp_path, frame):
+    for labels, ids in (([0, 5, 7], [*map(str, range(1, 7))]), (["a", "b", "c"], [*"abcdef"])):
+        frame.set_axis(labels).to_csv(tmp_path / "1.csv")
+        more = [*"def"] if labels[0] == "a" else labels
+        frame.set_axis(more).to_csv(tmp_path / "2.csv")
+        assert [example.id for example in examples_of(tmp_path)[0]] == ids
 
 
 def test_a_column_without_a_name_is_kept(tmp_path, frame):
@@ -248,7 +312,9 @@ def test_a_column_without_a_name_is_kept(tmp_path, frame):
     frame.set_axis(["q17", "q23", "q4"]).to_csv(path)
     rows, notes = fields_of(path, first=1)
     assert [row["index"] for row in rows] == ["q23", "q4"]
-    assert notes == ["the column without a name is read as 'index'"]
+    assert notes == ["the ids are the index"]
+    frame.set_axis(["a", "b", "a"]).to_csv(path)
+    assert fields_of(path)[1] == ["the column without a name is read as 'index'"]
     path.write_text("question,,answer\nHot?,x,Yes.\n")
     assert fields_of(path)[0] == [{"question": "Hot?", "Unnamed: 1": "x", "answer": "Yes."}]
     path.write_text("question,answer,,\nHot?,Yes., ,\nInk?,No.,,\n")
