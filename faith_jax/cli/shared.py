@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import os
 import platform
+import re
 import signal
 import sys
 import threading
@@ -19,16 +20,17 @@ from faith_jax.core.settings import Positive
 from faith_jax.core.table import printable
 
 _LONGEST_LINE = 1000  # characters; bad files have names and columns of any length
+_LINES_OF_GIN = re.compile(r"\n  In (?:call to configurable|file|bindings string)\b.*", re.DOTALL)
 _MOST_COMPILED = 4 * 1024**3  # bytes; the most recently used programs are kept
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an error's message without the lines of the call stack that gin adds.
+    """Returns an error's message in one line, without the lines of the call stack that gin adds.
 
     A very long message loses its middle, since it begins with the place and ends with the remedy.
     """
-    lines = str(error).strip().splitlines()
-    line = printable(lines[0]) if lines else type(error).__name__
+    message = _LINES_OF_GIN.sub("", str(error)).strip()  # names in it may have line breaks
+    line = printable(message) or type(error).__name__
     if len(line) <= _LONGEST_LINE:
         return line
     return f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 + 5 :]}"

@@ -119,8 +119,22 @@ def test_nothing_that_commands_print_moves_the_terminal(command, tmp_path):
 
 
 def test_of_a_long_error_the_middle_is_left_out():
-    line = first_line(InputError(f"rows.csv:1: column {'x' * 100_000} is missing; add it.\nmore"))
+    line = first_line(InputError(f"rows.csv:1: column {'x' * 100_000} is missing; add it."))
     assert len(line) == 1000
     assert line.startswith("rows.csv:1: column xxx")
     assert line.endswith("xxx is missing; add it.")
     assert first_line(InputError("y" * 1000)) == "y" * 1000
+
+
+@pytest.mark.parametrize(
+    "lines_of_gin",
+    [
+        "",
+        "\n  In call to configurable 'infer' (<function infer>)\n  In call to configurable 'run'",
+        '\n  In file "a.gin", line 3\n    INPUT = 1',
+        "\n  In bindings string line 1\n    INPUT = 1",
+    ],
+)
+def test_a_line_break_in_a_name_hides_no_remedy(lines_of_gin):
+    error = InputError(f"a.csv:1: column 'Source\ntext\r' is missing; add it.{lines_of_gin}")
+    assert first_line(error) == r"a.csv:1: column 'Source\ntext\r' is missing; add it."
