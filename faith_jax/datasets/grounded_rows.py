@@ -32,7 +32,6 @@ from faith_jax.datasets.tables import (
     until_changed,
 )
 from faith_jax.datasets.usual_names import (
-    TEXTS_OR_OBJECTS,
     USUAL,
     field_named,
     flatten_row,
@@ -374,9 +373,9 @@ class _RowReader(NamedTuple):
         turns = self._read_texts(names["history"]) if names["history"] else []
         history = list(filter(None, turns))
         history += self._read_question(history[-1:], notes)
-        if names["history"] in TEXTS_OR_OBJECTS:
-            for text in history:
-                notes.count_object("history", names["history"], text)
+        for part, texts in (("grounding", grounding.texts), ("history", history)):
+            for text in texts:
+                notes.count_object(part, names[part], text)
         answer = self._read_part("response")
         if answer is not None and not _is_text(answer):
             hints = "; ".join(key_hints("response", {names["response"]: answer}))

@@ -48,6 +48,7 @@ _NO_PYTHON = re.compile(
     rf"|(?P<object><[\w.]+(?::\s*(?:{_TEXT}|\d+)| object at 0x[\da-f]+)>)",
     re.DOTALL,
 )
+_OBJECT = re.compile(r"\{|[A-Z]\w{3,}\(\w+=")  # the beginning of an object or a call
 _SHORTENED = re.compile(r"\[[\0\s,]+\.\.\.[\0\s,]+\]")
 # The fields with the text of objects: chat turns, documents of LangChain and of Phoenix.
 _ITEM_TEXTS = ("content", "page_content", "text", "document.content")
@@ -65,7 +66,7 @@ class _TextList(NamedTuple):
 def read_list(cell: str) -> _TextList | None:
     """Returns the list that a cell holds; None for a plain text, or a list without any text.
 
-    A single object counts as a plain text, and a list of nulls as an empty list.
+    A single document or chat turn counts as a list, and a list of nulls as an empty list.
 
     Raises:
       InputError: the list was shortened when it was printed; the message does not name a place.
@@ -74,6 +75,8 @@ def read_list(cell: str) -> _TextList | None:
     if text[:1] == '"':  # the list was encoded twice
         with contextlib.suppress(ValueError, RecursionError):
             text = str(json.loads(text)).strip()
+    if _OBJECT.match(text):
+        text = f"[{text}]"
     if text[:1] not in ("[", "(") and not text.startswith("array("):
         return None
     if array := _ARRAY.fullmatch(text):

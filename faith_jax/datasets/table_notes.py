@@ -12,9 +12,12 @@ from faith_jax.datasets.usual_names import json_object, key_hints
 # Texts that mark a missing value, in lower case.
 _NO_TEXTS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))
 _MOST_IN_SPREADSHEETS = 32_767  # the limit on the characters of a cell
-# Python's printed form of an object, a list of texts or objects, a LangChain message or document.
+_TEXT = r"""(?:'[^']*'|"[^"]*")"""
+# Python's printed form of an object or a set of texts, a list of texts or objects, a LangChain
+# message or document.
 _PRINTED = re.compile(
-    r"\{\s*'\w[^']*':.*\}|\[\s*(?:\{\s*)?['\"].*['\"}]\s*\]|\[?[A-Z]\w{3,}\(\w+=.*\)\]?"
+    rf"\{{\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*\}}"
+    r"|\{\s*'\w[^']*':.*\}|\[\s*(?:\{\s*)?['\"].*['\"}]\s*\]|\[?[A-Z]\w{3,}\(\w+=.*\)\]?"
     r"|(?:page_)?content=['\"].*['\"] (?:additional_kwargs|response_metadata|metadata)=.*",
     re.DOTALL,
 )
@@ -101,6 +104,8 @@ class TableNotes:
 
     def count_object(self, part: str, column: str, text: str) -> None:
         """Counts a text of a part of an example if it is an object in JSON or in printed form."""
+        if part != "response" and text.lstrip()[:1] == "[":
+            return  # `ListColumns` warns of lists
         is_json = json_object(text) is not None
         if is_json or _PRINTED.fullmatch(text.strip()):
             key = (part, column, "JSON object" if is_json else "printed object")

@@ -452,6 +452,14 @@ def test_objects_and_texts_for_none_are_counted():
         assert len(warnings({"grounding": "g", "answer": printed})) == 1
     for text in ("[1]", "[sic] 'tea'", "Type f(x='a').", "[Tea] or ['ink'] it is", "{x: x > 3}"):
         assert warnings({"grounding": "g", "answer": text}) == []
+    for text in ("{'a b', 'c'}", '{"it\'s"}', "{'page': 'a: b', 'n': nan}"):
+        for part, noun in (("grounding", "a grounding"), ("history", "a history")):
+            assert warnings({"grounding": "g", "answer": "a", part: text}) == [
+                f"{part}: 1 printed object (such as {format_value(text)}) scored as the text of "
+                f"{noun}, with braces and keys; write the {part} alone."
+            ]
+    texts = {"grounding": '{"text": "g"}', "answer": "a", "history": "{'content': 'q', 'n': nan}"}
+    assert warnings(texts) == []
     assert warnings(row, response_column="output.content") == []
     question = json.dumps({"question": "q", "k": 3})
     (warning,) = warnings({**row, "input": question}, response_column="output.content")

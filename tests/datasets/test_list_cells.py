@@ -96,6 +96,11 @@ def test_a_column_of_pandas_is_read_back(rows):
             "score=0.8)]",
             [{"node": {"text": "It's ink"}}],
         ),
+        # Of a single one, too.
+        ('{"text": "Tea", "page": null}', [{"text": "Tea", "page": None}]),
+        ("{'text': 'Tea', 'page': nan}", [{"text": "Tea"}]),
+        ("{'page_content': 'Tea', 'metadata': {}}", [{"page_content": "Tea"}]),
+        ("Document(metadata={}, page_content='Tea')", [{"page_content": "Tea"}]),
     ],
 )
 def test_other_lists(cell, texts):
@@ -105,7 +110,7 @@ def test_other_lists(cell, texts):
 @pytest.mark.parametrize(
     "cell",
     ["[sic]", "[1] Tea is hot.", "[1, 2]", "(Tea)", "('Tea')", "['Tea', 'In", "['a', 'b' 'c']"]
-    + ["{'Tea'}", '{"text": "Tea"}', "{'page_content': 'Tea', 'metadata': {}}"]
+    + ["{'Tea'}", '{"answer": "Tea"}', "{'page': 'Tea', 'metadata': {}}", "{text: 'Tea'} is it"]
     + ["[", "[" * 5000, "['" + "a' 'b" * 5000, "[open('x')]", "[__import__('os')]", "Tea"],
 )
 def test_texts_that_are_no_lists(cell):
