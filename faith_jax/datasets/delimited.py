@@ -253,11 +253,13 @@ def _check_record(record: list[str] | str, place: str) -> list[str]:
 
 
 def _check_header(header: list[str], place: str, delimiter: str, columns: Sequence[str]) -> None:
-    likely = max((mark for mark in DELIMITERS if mark != delimiter), key=header[0].count)
+    likely = max((mark for mark in (*DELIMITERS, "|") if mark != delimiter), key=header[0].count)
     if len(header) == 1 and likely in header[0]:
         name = DELIMITERS.get(delimiter, delimiter)
         by = "a tab" if likely == "\t" else f'"{likely}"'
-        ending = f", or let its name end in {_ENDINGS[likely]}" if likely in _ENDINGS else ""
+        ending = f", or name it by --separator='{likely}' (score) or a first line sep={likely}"
+        if likely in _ENDINGS:
+            ending = f", or let its name end in {_ENDINGS[likely]}"
         raise InputError(
             f"{place}: the file seems to be separated by {by} ({_join_names(header)}); save it "
             f"with a {name} between its cells{ending}."

@@ -379,7 +379,8 @@ class _RowReader(NamedTuple):
         answer = self._read_part("response")
         if answer is not None and not _is_text(answer):
             hints = "; ".join(key_hints("response", {names["response"]: answer}))
-            raise field_error(self.place, names["response"], "a text", answer, hints)
+            remedy = hints or _text_remedy(answer)
+            raise field_error(self.place, names["response"], "a text", answer, remedy)
         response = (answer or "").strip()
         if names["response"]:
             notes.count_answer(names["response"], answer, response)
@@ -505,7 +506,7 @@ class _RowReader(NamedTuple):
             document = document_text(item)
             text = item if document is None else document
             if not _is_text(text) and not is_missing(text):
-                raise field_error(self.place, name, "a text", text)
+                raise field_error(self.place, name, "a text", text, _text_remedy(text))
             texts.append(text.strip() if isinstance(text, str) else "")
         return texts
 
@@ -615,6 +616,12 @@ def _parse_perspectives(spec: str) -> dict[str, str]:
 def _is_text(value: Any) -> bool:
     """Returns whether a value is a text, but not printed bytes such as b'Tea'."""
     return isinstance(value, str) and _BYTES.fullmatch(value) is None
+
+
+def _text_remedy(value: Any) -> str:
+    """Returns the remedy for a value that is no text; "" = none is known."""
+    is_bytes = isinstance(value, bytes) or (isinstance(value, str) and not _is_text(value))
+    return "decode the column's bytes to texts before you write it" if is_bytes else ""
 
 
 def _to_text(value: Any) -> str:

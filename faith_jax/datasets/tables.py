@@ -42,12 +42,20 @@ FORMATS = {
     **{".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"},
 }
 _WORKBOOKS = (".xlsx", ".xls", ".ods")  # of Excel and LibreOffice
+# The first bytes of zip, xz, 7z, rar and lz4, and those of ORC, Feather V1 and Avro.
+_ARCHIVE = re.compile(rb"PK\x03\x04|\xfd7zXZ|7z\xbc\xaf|Rar!|\x04\x22\x4d\x18")
+_OTHER_TABLE = re.compile(rb"ORC.{0,4}[\x00-\x08]|FEA1\x00|Obj\x01", re.DOTALL)
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 # The names that pandas gives to an index without one, if it reads CSV and writes Arrow's files.
 _PANDAS_FIRST_COLUMN, _PANDAS_INDEX = "Unnamed: 0", "__index_level_0__"
 _PANDAS_NA = ("NAType", "NaTType")
 _PIECE_BYTES = 1 << 16
 _UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
+# Encodings without a byte order mark, by which of the first four bytes of ASCII text are not zero.
+_UNMARKED: Mapping[tuple[bool, ...], str] = {
+    **{(True, False, True, False): "utf-16-le", (False, True, False, True): "utf-16-be"},
+    **{(True, False, False, False): "utf-32-le", (False, False, False, True): "utf-32-be"},
+}
 # Bytes that rule out cp1252: a character in UTF-8, and control characters of binary files.
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
@@ -211,26 +219,28 @@ def file_form(path: pathlib.Path, stated: TableForm | str) -> TableForm:
     """Returns the form of a file, as the user states it or by the file's ending.
 
     Raises:
-      InputError: the file is missing or a pipe, its form is unknown, or it is a Parquet file that
-        its ending or the user declares to be of another form.
+      InputError: the file is missing or a pipe, its form is unknown or not read, or it is a Parquet
+        file that its ending or the user declares to be of another form.
     """
     check_readable(path)
     stated = TableForm(form=stated) if isinstance(stated, str) else stated
     form = stated.form or named_form(path)
-    if form != "parquet":
-        try:
-            with open_binary(path) as file:
-                begin = file.read(4)
-        except storage_errors():
-            begin = b""  # the format's reader reports it
-        if begin == b"PAR1":
-            raise InputError(
-                f"{path}: a Parquet file by what it holds; let its name end in .parquet."
-            )
+    begin = b""  # if it cannot be read, the format's reader reports it
+    with contextlib.suppress(*storage_errors()), open_binary(path) as file:
+        begin = file.read(8)
+    if begin.startswith(b"PAR1") and form != "parquet":
+        raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
+    is_archive = _ARCHIVE.match(begin) is not None
+    if path.suffix.lower() in _WORKBOOKS and (is_archive or not form):
+        raise InputError(f"{path}: workbooks of spreadsheets are not read; save it as CSV.")
+    if is_archive or (not form and {".tar", ".tgz"}.intersection(path.suffixes)):
+        raise InputError(f"{path}: an archive, which is not read; unpack it first.")
+    if _OTHER_TABLE.match(begin):
+        raise InputError(
+            f"{path}: ORC, Avro and Feather V1 are not read; write it as Parquet, CSV or JSONL."
+        )
     if not form:
         endings = ", ".join(FORMATS)
-        if path.suffix.lower() in _WORKBOOKS:
-            raise InputError(f"{path}: workbooks of spreadsheets are not read; save it as CSV.")
         raise InputError(
             f"{path}: the ending says no format ({endings}); say it with --input-format."
         )
@@ -421,7 +431,7 @@ def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
 
 
 def _find_encoding(path: pathlib.Path) -> str:
-    """Returns the encoding of a text file: UTF-16 or UTF-32 by its mark, else UTF-8 or cp1252.
+    """Returns the encoding of a text file: UTF-16 or UTF-32 by its begin, else UTF-8 or cp1252.
 
     A file with a UTF-8 or a control character is read as UTF-8, in which other bytes are errors.
     """
@@ -431,6 +441,8 @@ def _find_encoding(path: pathlib.Path) -> str:
             return "utf-32"
         if begin.startswith(UTF_16_MARKS):
             return "utf-16"
+        if unmarked := _UNMARKED.get(tuple(map(bool, begin))):
+            return unmarked
         file.seek(0)
         pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
         if is_remote(path):  # reading all of it here would fetch it twice
@@ -563,9 +575,26 @@ def _arrow_rows(
         skipped = min(batch.num_rows, max(0, first - number))
         number += skipped
         for start in range(skipped, batch.num_rows, _ROWS):
-            for fields in _python_rows(path, batch.slice(start, _ROWS)):
+            for fields in _python_rows(path, _decode_texts(batch.slice(start, _ROWS))):
                 number += 1
                 yield Row(f"{path}:{number}", fields)
+
+
+def _decode_texts(batch: Any) -> Any:
+    """Returns an Arrow batch in which columns of bytes, or lists of bytes, are text if they can be.
+
+    Some programs write texts without saying that they are.
+    """
+    import pyarrow
+    from pyarrow import types
+
+    columns = list(batch.columns)
+    for number, column in enumerate(columns):
+        is_list, text = types.is_list(column.type), pyarrow.string()
+        if types.is_binary(column.type.value_type if is_list else column.type):
+            with contextlib.suppress(pyarrow.ArrowInvalid):  # bytes that are not UTF-8
+                columns[number] = column.cast(pyarrow.list_(text) if is_list else text)
+    return pyarrow.RecordBatch.from_arrays(columns, batch.schema.names) if columns else batch
 
 
 def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:

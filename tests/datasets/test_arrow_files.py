@@ -41,6 +41,25 @@ def test_lists_of_a_fixed_size_may_be_null(tmp_path):
     assert [row["vector"] for row in fields_of(tmp_path / "rows.parquet")] == vectors
 
 
+def test_bytes_that_are_utf_8_are_texts(tmp_path):
+    texts = {
+        "grounding": pa.array([b"Tea is h\xc3\xb4t.", None], pa.binary()),
+        "contexts": pa.array([[b"Tea.", None], []], pa.list_(pa.binary())),
+        "photo": pa.array([b"\xff", b"x"], pa.binary()),
+        "uuid": pa.array([b"ab", b"cd"], pa.binary(2)),
+    }
+    parquet.write_table(pa.table(texts), tmp_path / "rows.parquet")
+    assert fields_of(tmp_path / "rows.parquet") == [
+        {
+            "grounding": "Tea is h\xf4t.",
+            "contexts": ["Tea.", None],
+            "photo": b"\xff",
+            "uuid": b"ab",
+        },
+        {"grounding": None, "contexts": [], "photo": b"x", "uuid": b"cd"},
+    ]
+
+
 NOT_UTF_8 = pa.Array.from_buffers(
     pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
 )

@@ -162,7 +162,10 @@ def test_line_ends(tmp_path, end):
 @pytest.mark.parametrize(
     ("reader", "between", "message"),
     [
-        (read_csv, ";", 'separated by ";" (a;b); save it with a comma between its cells.'),
+        (read_csv, ";", 'separated by ";" (a;b); save it with a comma between its cells, or name '
+         "it by --separator=';' (score) or a first line sep=;."),
+        (read_csv, "|", 'separated by "|" (a|b); save it with a comma between its cells, or name '
+         "it by --separator='|' (score) or a first line sep=|."),
         (read_csv, "\t", "separated by a tab ('a\\tb'); save it with a comma between its cells, or "
          "let its name end in .tsv."),
         (read_tsv, ",", 'separated by "," (a,b); save it with a tab between its cells, or let its '

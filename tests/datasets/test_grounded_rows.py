@@ -82,8 +82,15 @@ def test_a_query_is_the_last_utterance_of_a_history(turns, columns, history):
 
 
 def test_what_bytes_print_is_no_text():
-    with pytest.raises(InputError, match="field 'prediction': expected a text, got "):
-        examples({"knowledge": "K.", "prediction": "b'Tea is hot.'"})
+    remedy = "decode the column's bytes to texts before you write it"
+    for field, value in (
+        ("prediction", "b'Tea.'"),
+        ("knowledge", b"Tea."),
+        ("knowledge", ["b'a'"]),
+    ):
+        problem = rf"field '{field}': expected a text, got .*; {remedy}\.$"
+        with pytest.raises(InputError, match=problem):
+            examples({"knowledge": "K.", "prediction": "r", field: value})
 
 
 @pytest.mark.parametrize("value", [2, 2.0, "2.0", "2,0", 1, "1.0"])

@@ -1,6 +1,7 @@
 """Tables as pandas, Spark, Polars and `datasets` write them are read as rows."""
 
 import json
+import lzma
 import os
 
 import numpy as np
@@ -160,6 +161,10 @@ def test_json_that_is_no_table_is_one_line(tmp_path, content, message):
         ({"encoding": "utf-8-sig"}, {}, []),
         ({"encoding": "utf-16"}, {}, ["read as utf-16; --encoding names another"]),
         ({"encoding": "utf-32"}, {}, ["read as utf-32; --encoding names another"]),
+        ({"encoding": "utf-16-le"}, {}, ["read as utf-16-le; --encoding names another"]),
+        ({"encoding": "utf-16-be"}, {}, ["read as utf-16-be; --encoding names another"]),
+        ({"encoding": "utf-32-le"}, {}, ["read as utf-32-le; --encoding names another"]),
+        ({"encoding": "utf-32-be"}, {}, ["read as utf-32-be; --encoding names another"]),
         ({"encoding": "cp1252"}, {}, ["read as cp1252; --encoding names another"]),
         ({"encoding": "cp1252"}, {"encoding": "cp1252"}, []),
         ({"encoding": "utf-16-le"}, {"encoding": "utf-16-le"}, []),
@@ -544,6 +549,30 @@ def test_folders_that_are_no_tables(tmp_path):
     (tmp_path / "notes.txt").rename(tmp_path / "b.xlsx")
     with pytest.raises(InputError, match=r"b.xlsx: workbooks of spreadsheets are not read; save"):
         read_rows(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["", "csv", "jsonl", "parquet"])
+def test_archives_and_tables_that_are_not_read_name_the_remedy(tmp_path, form):
+    packed = {
+        "a.csv.zip": b"PK\3\4\x14\0",
+        "a.csv.xz": lzma.compress(b"a,b"),
+        "a.csv": b"7z\xbc\xaf",
+    }
+    tables = {"a.orc": b"ORC\n\6\x12", "a.feather": b"FEA1\0\0\0", "a.avro": b"Obj\1\4"}
+    for name, content in {**packed, **tables}.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        problem = "an archive, which is not read; unpack it first."
+        if name in tables:
+            problem = "ORC, Avro and Feather V1 are not read; write it as Parquet, CSV or JSONL."
+        with pytest.raises(InputError) as caught:
+            read_rows(path, form)
+        assert str(caught.value) == f"{path}: {problem}"
+    (tmp_path / "a.tar.gz").write_bytes(b"")
+    with pytest.raises(InputError, match=r"a.tar.gz: an archive, which is not read; unpack it"):
+        read_rows(tmp_path / "a.tar.gz")
+    (tmp_path / "a.csv").write_bytes(b"ORC\n1\n")
+    assert fields_of(tmp_path / "a.csv")[0] == [{"ORC": "1"}]
 
 
 def test_mixed_lists_are_an_error_also_where_bad_rows_are_skipped(tmp_path):
