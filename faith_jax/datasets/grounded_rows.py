@@ -277,7 +277,7 @@ def example_rows(
             layout = layout_of(tuple(flat))
         except InputError as error:
             raise InputError(f"{row.place}: {error}.") from None
-        notes.columns = notes.columns or dict(layout.names)
+        notes.add_columns(layout.names)
         changed: dict[str, Any] = {}
         for name in layout.texts:
             value = texts = flat[name]

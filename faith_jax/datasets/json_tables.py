@@ -63,7 +63,7 @@ def read_json_table(
         if value is None and _parse_line(second) is None:
             value, is_whole = read_value(path, encoding), True  # spans several lines
         if is_whole and isinstance(value, dict):
-            if key := _array_in(value):
+            if key := _array_in(value, path):
                 note(f"{path}: the array {key!r} of an object")
                 return read_array(path, key, bad_rows, first, encoding)
             if (rows := _rows_by_column(value, path, note, choose_ids)) is not None:
@@ -79,14 +79,27 @@ def _parse_line(line: bytes) -> Any:
         return None
 
 
-def _array_in(value: Mapping[str, Any]) -> str:
-    """Returns the key of the only array of objects in an object; "" if the object is a row."""
+def _array_in(value: Mapping[str, Any], path: pathlib.Path) -> str:
+    """Returns the key of the only array of objects in an object; "" if the object is a row.
+
+    Raises:
+      InputError: the object has several arrays that hold rows, such as the splits of a data set.
+    """
     keys = [
         key
         for key, cells in value.items()
         if isinstance(cells, list) and cells and all(isinstance(cell, dict) for cell in cells)
     ]
-    if len(keys) > 1 or "schema" in value or has_usual_name("response", value):
+    if "schema" in value or has_usual_name("response", value):
+        return ""
+    if len(keys) > 1:
+        are_unknown = not any(has_usual_name(part, value) for part in USUAL)
+        are_all = len(keys) == len(value) and are_unknown
+        if are_all or all(has_usual_name("response", value[key][0]) for key in keys):
+            raise InputError(
+                f"{path}: holds the arrays {', '.join(map(repr, keys))}, which are not one table; "
+                f"make a file of one: jq '.[{json.dumps(keys[0])}]' FILE."
+            )
         return ""
     return next((key for key in keys if "." not in key), "")
 

@@ -1,6 +1,7 @@
 """Notes on a table, collected while its rows are read and reported with the results."""
 
 import collections
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,6 +40,7 @@ class TableNotes:
 
     def __init__(self) -> None:
         self.columns: dict[str, str] = {}
+        self._layouts: list[Mapping[str, str]] = []  # different `columns` of rows
         self._sentences: dict[str, None] = {}
         self._warnings: dict[str, None] = {}
         self._lists: dict[str, list[int]] = {}  # their number, and the fewest and most texts in one
@@ -54,6 +56,12 @@ class TableNotes:
         self._answers = 0
         self._answer_column = ""
         self._no_answers: collections.Counter[str] = collections.Counter()
+
+    def add_columns(self, columns: Mapping[str, str]) -> None:
+        """Adds the columns of a row, by the part of an example that they hold."""
+        self.columns = self.columns or dict(columns)
+        if columns not in self._layouts:
+            self._layouts.append(columns)
 
     def add(self, sentence: str) -> None:
         """Adds a sentence, once."""
@@ -120,7 +128,11 @@ class TableNotes:
     def report(self) -> dict[str, Any]:
         """Returns the notes on a table as JSON: `lines`, `warnings`, and the `columns` by part."""
         lines = list(self._sentences)
-        if columns := [f"{part} from {name}" for part, name in self.columns.items() if name]:
+        names: dict[str, dict[str, None]] = {}
+        for part, name in itertools.chain(*map(Mapping.items, self._layouts)):
+            if name:
+                names.setdefault(part, {})[name] = None
+        if columns := [f"{part} from {' or '.join(several)}" for part, several in names.items()]:
             lines.append(f"columns: {', '.join(columns)}")
         for column, (cells, least, most) in self._lists.items():
             sizes = str(most) if least == most else f"{least} to {most}"

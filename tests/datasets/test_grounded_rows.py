@@ -81,6 +81,15 @@ def test_a_query_is_the_last_utterance_of_a_history(turns, columns, history):
     assert row.example.history == history
 
 
+def test_columns_that_differ_between_rows_are_all_named():
+    notes = TableNotes()
+    names = ("response", "answer", "response")
+    rows = [Row(f"a:{n}", {"contexts": "c", name: "a", "id": n}) for n, name in enumerate(names)]
+    list(example_rows(rows, Columns(), "c", notes=notes))
+    (line,) = notes.report()["lines"][:1]
+    assert line == "columns: grounding from contexts, response from response or answer, id from id"
+
+
 def test_what_bytes_print_is_no_text():
     remedy = "decode the column's bytes to texts before you write it"
     for field, value in (

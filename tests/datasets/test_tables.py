@@ -110,6 +110,27 @@ def test_other_json_objects(tmp_path, content, note):
     assert message.startswith(note)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"train": [{"question": "a", "answer": "c"}], "test": [{"answer": "d"}], "version": 3},
+        {"train": [{"q": "a"}, {"q": "b"}], "test": [{"q": "d"}]},
+    ],
+)
+def test_several_arrays_of_rows_are_not_one_table(tmp_path, content):
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError) as caught:
+        fields_of(path)
+    assert str(caught.value) == (
+        f"{path}: holds the arrays 'train', 'test', which are not one table; make a file of one: "
+        "jq '.[\"train\"]' FILE."
+    )
+    row = {"contexts": [{"text": "Tea."}], "history": [{"content": "Hot?"}]}
+    path.write_text(json.dumps(row))
+    assert fields_of(path)[0] == [{"contexts": {"text": "Tea."}, "history": {"content": "Hot?"}}]
+
+
 def test_json_lines_whatever_the_name(tmp_path):
     lines = "".join(json.dumps(row) + "\n" for row in ROWS)
     for name in ("rows.json", "rows.jsonl", "rows.ndjson"):
