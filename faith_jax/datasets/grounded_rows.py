@@ -137,8 +137,10 @@ class Columns:
             label_meanings[label_text(name)] = int(value) if value else None
         return label_meanings
 
-    def find_id_column(self, fields: tuple[str, ...]) -> str:
-        """Returns the column of a table that has the ids; "" = none."""
+    def find_id_column(self, fields: tuple[str, ...]) -> str | None:
+        """Returns the column of a table that has the ids; "" = none, None = row numbers are."""
+        if self.id_column == "":
+            return None
         try:
             return _find_column_names(self, fields)["id"]
         except InputError:  # raised again when rows are read, then with their place

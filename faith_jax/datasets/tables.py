@@ -125,7 +125,7 @@ def read_rows(
     bad_rows: BadRows | None = None,
     first: int = 0,
     note: Callable[[str], None] = lambda _: None,
-    id_column_of: Callable[[tuple[str, ...]], str] = lambda _: "",
+    id_column_of: Callable[[tuple[str, ...]], str | None] = lambda _: "",
 ) -> Iterator[Row]:
     """Yields the rows of a file, or of all files of a folder in the order of their names.
 
@@ -135,9 +135,10 @@ def read_rows(
       bad_rows: how bad rows are handled; by default reading stops at the first.
       first: the row to begin with, from 0.
       note: called with a sentence on each detail that was detected.
-      id_column_of: returns the one of some columns that has the ids ("" = none). If all ids of a
-        CSV or TSV file look like 1.0, they are read as 1: pandas writes floats if one is missing. A
-        row without an id then gets its line, since its number may be the id of another row.
+      id_column_of: returns the one of some columns that has the ids ("" = none; None = the rows'
+        numbers are the ids). If all ids of a CSV or TSV file look like 1.0, they are read as 1:
+        pandas writes floats if one is missing. A row without an id then gets its line, since its
+        number may be the id of another row.
 
     Raises:
       InputError: a missing file, an unknown ending, a folder without files of one form, or an error
@@ -253,7 +254,7 @@ class _Reader:
 
     bad_rows: BadRows | None
     note: Callable[[str], None] = lambda _: None
-    id_column_of: Callable[[tuple[str, ...]], str] = lambda _: ""
+    id_column_of: Callable[[tuple[str, ...]], str | None] = lambda _: ""
     part: str = ""  # prefix of line numbers used as ids, which would recur in other parts
     is_part: bool = False
 
@@ -298,7 +299,8 @@ class _Reader:
         fields = tuple(fields)
         if not ids or ids.are_row_numbers or (self.is_part and ids.added is not None):
             return None
-        has_ids = self.id_column_of(fields) in fields or has_usual_name("id", fields)
+        id_column = self.id_column_of(fields)
+        has_ids = id_column is None or id_column in fields or has_usual_name("id", fields)
         return None if has_ids else ids
 
     def _read_arrow(self, path: pathlib.Path, form: str, first: int) -> Iterator[Row]:
@@ -320,7 +322,7 @@ class _Reader:
         if head is None:
             return
         id_column = self.id_column_of(tuple(head.fields))
-        ids = [id_column] if id_column in head.fields else []
+        ids = [id_column] if id_column and id_column in head.fields else []
         empty, floats = _examine_columns(path, form, (*nameless, *ids))
         left_out = empty.intersection(nameless)  # for example if each line ends with a comma
         are_floats = id_column in floats
@@ -340,7 +342,7 @@ class _Reader:
             fields = {name: cell for name, cell in cells.items() if name not in left_out}
             if index_ids:
                 fields["id"] = index_ids.id_of(fields[index])
-            if are_floats:
+            if id_column and are_floats:
                 line = f"{self.part}line {place.rpartition(':')[2]}"
                 fields[id_column] = fields[id_column].strip()[:-2] or line
             yield Row(place, fields)

@@ -288,6 +288,9 @@ def test_rows_keep_the_ids_of_the_whole_frame_in_every_form(tmp_path, frame, lab
     assert (f"{path}: the ids are the index{counted}" in report["lines"]) == has_own_ids
     rows = file_examples(path, "", Columns(), "c", BadRows(), 2)  # wherever reading begins
     assert next(rows).example.id == ids[2]
+    examples, report = examples_of(path, id_column="")
+    assert [example.id for example in examples] == ["1", "2", "3"]
+    assert not any("the ids are" in line for line in report["lines"])
     write(frame.assign(id=["x", "y", "z"]).set_axis(labels))
     assert [example.id for example in examples_of(path)[0]] == ["x", "y", "z"]
     write(frame.assign(key=["x", "y", "z"]).set_axis(labels))
