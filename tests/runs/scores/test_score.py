@@ -472,7 +472,10 @@ def test_trues_own_file(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"generated_text": b"Tea"}, "field 'generated_text': expected a text, got \"b'Tea'\""),
+        (
+            {"generated_text": b"\xff"},
+            "field 'generated_text': expected a text, got \"b'\\\\xff'\"; decode the column's",
+        ),
         (
             {"label": datetime.date(2024, 5, 1)},
             "field 'label': expected 1 or yes (faithful), 0 or no, ",
