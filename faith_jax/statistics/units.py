@@ -26,11 +26,13 @@ _OWN_FIELDS = ("id", "grounding", "question", "corpus")
 class Units(NamedTuple):
     """The number of each row's unit, from 0, [rows]; and the field that rows of a unit share.
 
-    Without a field, each row is a unit.
+    Without a field, each row is a unit. `is_joint` says that the units of single systems differ, so
+    that rows of a unit share the field's value in any of the systems, directly or by other rows.
     """
 
     numbers: NDArray[np.intp]
     field: str = ""
+    is_joint: bool = False
 
     @property
     def total(self) -> int:
@@ -66,16 +68,18 @@ class Units(NamedTuple):
         `resampled` says that intervals are percentiles of a bootstrap over units, without tests.
         """
         count, rows = self.total, pluralize(len(self.numbers), "row")
+        where = " in any of the systems" if self.is_joint else ""
         if count == 1 and self.field:
+            shared = "share a" if self.is_joint else "have the same"
             return (
-                f"{corpus}: all {rows} have the same {self.field}: one group, of which there is "
+                f"{corpus}: all {rows} {shared} {self.field}{where}: one group, of which there is "
                 "neither an interval nor a p-value. If the rows do not depend on each other, for "
                 "example if each is a question of its own, give --cluster-field=id.",
             )
         notes = []
         if self.field:
             notes.append(
-                f"{corpus}: rows with the same {self.field} are one unit: "
+                f"{corpus}: rows with the same {self.field}{where} are one unit: "
                 f"{pluralize(count, 'group')} of {rows}."
             )
         if 1 < count < ENOUGH_UNITS:
@@ -107,8 +111,8 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
     Args:
       corpora: one corpus for each system or scorer.
       field: the field that rows of a unit share: `id`, `grounding`, `question` (the last text of
-        the history), `corpus`, or a field of the rows; `AUTO` = the grounding if any rows share
-        one, else each row is a unit; `ROWS` or "" = each row is a unit.
+        the history), `corpus`, or a field of the rows; `AUTO` = the grounding, in any of the
+        corpora, if any rows share one, else each row is a unit; `ROWS` or "" = each row is a unit.
 
     Raises:
       InputError: if a row lacks the field, or has different values in different corpora.
@@ -117,10 +121,13 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
     if field in (ROWS, ""):
         return Units(np.arange(len(first.ids)))
     if field == AUTO:
-        # 0 means no grounding: each such row is a unit of its own.
-        hashes = first.hashes.get("grounding", np.zeros(len(first.ids), np.int64)).tolist()
-        shared = [(key, 0) if key else (0, number) for number, key in enumerate(hashes)]
-        return group_rows(shared, "grounding")
+        groundings = [c.hashes["grounding"] for c in corpora if "grounding" in c.hashes]
+        # Systems that retrieve their own groundings may have other groups. A difference depends on
+        # the groundings of both systems, whichever is named first.
+        joint = _link_rows(groundings, len(first.ids))
+        units = group_rows(joint.tolist(), "grounding")
+        is_joint = any((_link_rows([own], len(joint)) != joint).any() for own in groundings)
+        return units._replace(is_joint=is_joint)
     values = _list_field_values(first, field)
     for corpus in corpora[1:]:
         # A paired test leaves a unit out of both systems at once, so both need the same units.
@@ -136,6 +143,26 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
                     "the same unit."
                 )
     return group_rows(values, field)
+
+
+def _link_rows(columns: Sequence[NDArray[np.int64]], size: int) -> NDArray[np.intp]:
+    """Returns each row's unit [rows]: linked are rows with a common value in any columns.
+
+    A value links rows in one or several columns [rows]; 0 links none.
+    """
+    parents = list(range(size))
+
+    def root(row: int) -> int:
+        while parents[row] != row:
+            parents[row] = row = parents[parents[row]]  # halves the path for the next search
+        return row
+
+    first_rows: dict[int, int] = {}
+    for values in columns:
+        for row, value in enumerate(values.tolist()):
+            if value:
+                parents[root(row)] = root(first_rows.setdefault(value, row))
+    return cluster_numbers(size, [root(row) for row in range(size)])
 
 
 def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:

@@ -29,6 +29,26 @@ def test_rows_with_the_same_grounding_are_one_unit():
     assert (alone.field, alone.total, alone.text()) == ("", 3, "only 3 rows")
 
 
+def test_rows_with_the_same_grounding_in_any_system_are_one_unit():
+    """Rows 0 and 1 share a grounding in one system, rows 1 and 3 in the other; row 4 has none."""
+    systems = corpus([7, 7, 8, 9, 0], name="one"), corpus([1, 2, 3, 2, 0], name="two")
+    for pair in (systems, systems[::-1]):
+        units = units_of(pair)
+        assert units == (pytest.approx([0, 0, 1, 0, 2]), "grounding", True)
+        assert units.notes("c")[0] == (
+            "c: rows with the same grounding in any of the systems are one unit: 3 groups of 5 "
+            "rows."
+        )
+    # A system without groundings adds no links, and equal groups need no explanation.
+    known, unknown = corpus([7, 8, 7]), corpus([0, 0, 0])
+    assert units_of([known, unknown])[1:] == units_of([unknown, known])[1:] == ("grounding", True)
+    assert units_of([known, corpus([4, 5, 4])]) == (pytest.approx([0, 1, 0]), "grounding", False)
+    (note,) = units_of([corpus([1, 1, 2]), corpus([1, 2, 2])]).notes("c")
+    assert note.startswith(
+        "c: all 3 rows share a grounding in any of the systems: one group, of which there is"
+    )
+
+
 @pytest.mark.parametrize(
     ("field", "numbers"),
     [

@@ -491,6 +491,30 @@ def test_retrievers_are_compared_on_the_questions_that_they_share(capsys, tmp_pa
     assert any("In 29 rows the systems have other groundings for the same" in x for x in lines)
 
 
+def test_the_order_of_systems_does_not_matter(capsys, tmp_path):
+    """Only one of the systems knows that its rows share four documents."""
+    own = write_systems(tmp_path, two_systems())
+    for file, documents in zip(own, (["a", "b", "c", "d"], [""]), strict=True):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        for number, row in enumerate(rows):
+            row["grounding"] = list(filter(None, [documents[number % len(documents)]]))
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    figures = []
+    for files in (own, own[::-1]):
+        _, lines, _ = evaluate(capsys, *files, "--worst=0")
+        note = (
+            "Rows with the same grounding in any of the systems are one unit: 4 groups of 24 rows."
+        )
+        assert note in lines
+        figures.append(re.findall(r"\d\.\d+", lines[5]))
+        figures.append(sorted(line.split("  ", 1)[1].replace("*", "") for line in lines[3:5]))
+        assert any("Verdict by only 4 groups (24 rows): new is better by" in x for x in lines)
+    difference, means, mirrored, mirrored_means = figures
+    low, high = difference[1:3]
+    assert mirrored == [difference[0], high, low, *difference[3:]]
+    assert mirrored_means == means
+
+
 def test_pairs_of_other_questions_about_one_document_are_told(capsys, tmp_path):
     """Both frames are numbered, and the second lacks row 3."""
     questions = [f"What of {i}?" for i in range(30)]
