@@ -32,11 +32,13 @@ from faith_jax.datasets.tables import (
     until_changed,
 )
 from faith_jax.datasets.usual_names import (
+    SYSTEM_FIELDS,
     USUAL,
     field_named,
     flatten_row,
     key_hints,
     question_beside,
+    system_columns,
     usual_name,
 )
 
@@ -62,8 +64,6 @@ _NAMES_AN_ERROR = re.compile(
     r".*(?:hallucinat|unfaithful|inconsisten|unsupported|(?<![a-z])errors?(?![a-z]))",
     re.IGNORECASE,
 )
-# Several systems may respond to one row, and several trainings of one system.
-SYSTEM_FIELDS = ("system", "replicate")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -336,7 +336,7 @@ class _Layout(NamedTuple):
     names: Mapping[str, str]  # by the part of an example
     grounding: tuple[str, ...]
     texts: tuple[str, ...]  # fields that may hold lists: grounding, history, perspectives
-    further_fields: tuple[str, ...]  # passed through to the output
+    further_fields: Mapping[str, str]  # passed through to the output, with their names there
     question: str  # the further field whose text follows the history; "" = none
 
 
@@ -351,7 +351,9 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     used = {*grounding, *(names[part] for part in ("response", "history", "id", "corpus"))}
     used |= {"label"} & {names["label"]}  # a column with another name is passed through too
     texts = [name for name in texts if name and name in fields]
-    further_fields = tuple(n for n in fields if not n or n not in used)
+    systems = system_columns(fields)
+    names.update({name: column for column, name in systems.items()})  # for the notes
+    further_fields = {n: systems.get(n, n) for n in fields if not n or n not in used}
     question = "" if columns.history_column else question_beside(names["history"], further_fields)
     return _Layout(names, grounding, tuple(texts), further_fields, question)
 
@@ -391,7 +393,7 @@ class _RowReader(NamedTuple):
         )
         json_fields, left_out = {}, {}
         has_sides = "=" not in names["grounding"] and bool(grounding.perspectives)
-        for name in self.layout.further_fields:
+        for name, field in self.layout.further_fields.items():
             if has_sides and name == self.columns.perspective_column:
                 continue
             value = self.fields[name]
@@ -403,7 +405,7 @@ class _RowReader(NamedTuple):
                 left_out[name] = type(value).__name__
                 continue
             if value is not None:
-                json_fields[name] = value
+                json_fields[field] = value
         remedy = "--corpus-column= reads none"
         named_corpus = cell_text(self._read_part("corpus"), self.place, names["corpus"], remedy)
         return ExampleRow(example, named_corpus or corpus, json_fields, left_out, (0, number - 1))

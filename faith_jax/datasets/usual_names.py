@@ -74,6 +74,8 @@ TEXTS_OR_OBJECTS: Mapping[str, tuple[str, ...]] = {
 }
 _MAYBE_OBJECTS = _CONTAINERS | TEXTS_OR_OBJECTS.keys()
 _MOST_LEVELS = 4
+# Several systems may respond to one row, and several trainings of one system.
+SYSTEM_FIELDS = ("system", "replicate")
 
 
 def usual_name(
@@ -181,6 +183,20 @@ def field_named(name: str, fields: Collection[str]) -> str:
         columns = ", ".join(map(repr, matching))
         raise InputError(f"the column {name!r} may be any of {columns}; name it exactly")
     return matching[0] if matching else name
+
+
+@functools.lru_cache
+def system_columns(fields: tuple[str, ...]) -> Mapping[str, str]:
+    """Returns the columns that are `SYSTEM_FIELDS` in another spelling, with their usual names.
+
+    >>> dict(system_columns(("id", " System")))
+    {' System': 'system'}
+
+    Raises:
+      InputError: several columns match one; the message does not name a place.
+    """
+    columns = {field_named(name, fields): name for name in SYSTEM_FIELDS}
+    return {column: name for column, name in columns.items() if column != name}
 
 
 def _normalize_name(name: str) -> str:

@@ -25,6 +25,7 @@ from faith_jax.core.table import printable
 from faith_jax.datasets.grounded_rows import Columns, example_rows, file_text_columns
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import decimal_commas, file_form, named_form, read_rows
+from faith_jax.datasets.usual_names import system_columns
 from faith_jax.export.scored_rows import ScoredRow, field_texts
 from faith_jax.scoring.registry import scorer_names
 
@@ -162,6 +163,11 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
     label = None if raw.label is UNSET else raw.label
     if label not in (None, 0, 1):  # 1.0 also passes: pandas writes it if another label is missing
         raise field_error(place, "label", "1, 0 or null", label)
+    further = raw.fields or {}
+    try:
+        columns = system_columns(tuple(further))
+    except InputError as error:
+        raise InputError(f"{place}: {error}.") from None
     scored_row: ScoredRow = {
         "id": str(raw.id),
         "corpus": raw.corpus or path.stem,
@@ -170,7 +176,7 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
         "history": _list_texts(raw.history),
         "generated_text": None if raw.generated_text is UNSET else raw.generated_text,
         "label": None if label is None else int(label),
-        "fields": field_texts(raw.fields or {}),
+        "fields": field_texts({columns.get(name, name): v for name, v in further.items()}),
         "scores": raw.scores,
         "cut_tokens": raw.cut_tokens or {},
         # Parquet and TFDS also store counts that are 0 or null; leave them out.

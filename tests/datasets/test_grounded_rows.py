@@ -90,6 +90,21 @@ def test_columns_that_differ_between_rows_are_all_named():
     assert line == "columns: grounding from contexts, response from response or answer, id from id"
 
 
+@pytest.mark.parametrize("name", ["System", " system", "SYSTEM"])
+def test_the_column_of_the_system_is_known_in_any_spelling(name):
+    row = {"id": "7", "knowledge": "K.", "prediction": "r"}
+    notes, rows = TableNotes(), [Row(f"r{i}", row | {name: f"bot {i}"}) for i in range(2)]
+    read = list(example_rows(rows, Columns(), "c", notes=notes))
+    assert [row.fields for row in read] == [{"system": "bot 0"}, {"system": "bot 1"}]
+    assert f"system from {name}" in notes.report()["lines"][-1]
+    (other,) = examples(row | {name: "other", "system": "bot"})
+    assert other.fields == {name: "other", "system": "bot"}
+    message = "r0: the column 'system' may be any of 'SYSTEM_', 'System'; name it exactly."
+    with pytest.raises(InputError) as error:
+        list(example_rows([Row("r0", row | {"SYSTEM_": "a", "System": "b"})], Columns(), "c"))
+    assert str(error.value) == message
+
+
 def test_what_bytes_print_is_no_text():
     remedy = "decode the column's bytes to texts before you write it"
     for field, value in (
