@@ -3,6 +3,7 @@
 import array
 import collections
 import heapq
+import itertools
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, did_you_mean, pluralize
+from faith_jax.core.errors import ConfigError, did_you_mean, join_in_sentence, pluralize
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
@@ -40,6 +41,8 @@ from faith_jax.statistics.systems import Column, Layout, systems_table
 _SHOWN = 100  # characters of a response in a table
 _NAMED = 8  # most ids listed of rows with the same words
 _NO_CORPUS = "rows"  # the corpus of systems whose rows name none
+# Names of columns that may say which system wrote a response, or which model judged it.
+_MODEL_FIELDS = ("model", "Model", "model_name")
 
 
 class _ComparedSystems(NamedTuple):
@@ -71,11 +74,16 @@ def compare_systems(
     for name, corpus in chosen_scorers(corpora, options.scorers).items():
         grouped.setdefault(system_rows.places[name], []).append(corpus)
     notes: list[str] = []
+    if are_systems and not options.table:
+        grouped = _pair_systems(grouped, system_rows, notes)
+    names_corpus = any(of != _NO_CORPUS for of, _ in grouped)
     if not are_systems:
         grouped = {(f"{of} of {name}", name): members for (of, name), members in grouped.items()}
     elif not options.table:
         grouped = _on_shared_rows(grouped, notes)
     baselines = _choose_baselines(options, [system for _, system in grouped])
+    if are_systems:
+        _check_compared(grouped, baselines, options, notes)
     names = dict.fromkeys(name for corpora in grouped.values() for name in corpora[0].scores)
     if options.table:
         names = {c.scorer: None for c in layout.columns.values() if c.scorer in names}
@@ -96,8 +104,8 @@ def compare_systems(
         differences=not options.table,
         undefined=undefined_score(options),
     )
-    table = table._replace(notes=(*table.notes, *notes))
-    if not options.table and all(of == _NO_CORPUS for of, _ in system_rows.places.values()):
+    table = table._replace(notes=(*table.notes, *notes, *system_rows.model_notes()))
+    if not options.table and not names_corpus:
         table = _without_corpus_column(table)
         if not are_systems:
             table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
@@ -119,6 +127,62 @@ def _choose_baselines(options: EvaluateOptions, systems: Sequence[str]) -> dict[
         baselines[system] = rival
     baseline = options.baseline or ("" if baselines or options.table else systems[0])
     return {name: baseline for name in systems if name != baseline} if baseline else baselines
+
+
+def _pair_systems(
+    grouped: Mapping[tuple[str, str], list[Corpus]], system_rows: "_SystemRows", notes: list[str]
+) -> dict[tuple[str, str], list[Corpus]]:
+    """Returns systems by corpus and name, so that those on the same rows have the same corpus.
+
+    Rows without a system beside rows with one are of a system with the name of their corpus. If
+    each system has a file and a corpus of its own, and some row of each has the same id, then
+    corpora are names of files rather than different data, and have no names.
+    """
+    paired: dict[tuple[str, str], list[Corpus]] = {}
+    for (corpus, system), members in grouped.items():
+        is_beside = any(of == system for of, _ in grouped) and (system, system) not in grouped
+        if corpus == _NO_CORPUS and is_beside:
+            notes.append(f"Rows of {system} without a system count as the system {system!r}.")
+            corpus = system
+        paired[corpus, system] = members
+    corpora = [of for of, _ in paired if of != _NO_CORPUS]
+    systems = {system for _, system in paired}
+    is_single = len(set(corpora)) == len(corpora) and len(systems) == len(paired)
+    ids = [set(part.ids) for members in paired.values() for part in members]
+    if is_single and not system_rows.shares_files and set.intersection(*ids):
+        return {(_NO_CORPUS, system): members for (_, system), members in paired.items()}
+    return paired
+
+
+def _check_compared(
+    grouped: Mapping[tuple[str, str], list[Corpus]],
+    baselines: Mapping[str, str],
+    options: EvaluateOptions,
+    notes: list[str],
+) -> None:
+    """Adds a note if no system has a corpus in common with its baseline.
+
+    Raises:
+      ConfigError: so it is for a system and a baseline that the options name.
+    """
+    corpora: dict[str, list[str]] = {}
+    for corpus, system in grouped:
+        corpora.setdefault(system, []).append(corpus)
+    apart = {
+        system: baseline
+        for system, baseline in baselines.items()
+        if {system, baseline} <= corpora.keys() and not {*corpora[system]} & {*corpora[baseline]}
+    }
+    if not apart:
+        return
+    named = dict.fromkeys(itertools.chain(*apart.items()))
+    where = "; ".join(f"{system} is in {', '.join(corpora[system])}" for system in named)
+    remedy = "Systems are compared on a corpus that both have: score --corpus=NAME names it."
+    if options.baseline or options.compare:
+        pairs = join_in_sentence([f"{name} with {base}" for name, base in apart.items()])
+        raise ConfigError(f"Cannot compare {pairs}: {' '.join(notes) or f'{where}. {remedy}'}")
+    if len(apart) == len(baselines) and not notes:
+        notes.append(f"No systems are compared: {where}. {remedy}")
 
 
 def _find_bounds(
@@ -200,7 +264,7 @@ def systems_by_file(files: Sequence[str], options: Comparison) -> dict[str, str]
     """
     named = options.score_columns
     firsts = {path: next(read_scored_rows(path_of(path), named), None) for path in files}
-    plain = {path: row for path, row in firsts.items() if row and "system" not in row["fields"]}
+    plain = {path: row for path, row in firsts.items() if row and not row["fields"].get("system")}
     names: dict[str, str] = {}
     for path, row in plain.items():
         if any(
@@ -225,6 +289,8 @@ class _SystemRows:
         self._options = options
         self._systems = systems  # names by path, of files that are systems
         self.places: dict[str, tuple[str, str]] = {}
+        self.shares_files = False  # whether a file has rows of several systems or corpora
+        self._models = collections.defaultdict[tuple[str, str], set[str]](set)
         # The lowest row of each group of rows with the same words, the group sizes, and the first
         # ids of each group.
         self._lowest: dict[int, tuple[float, int, tuple[Any, ...]]] = {}
@@ -235,11 +301,16 @@ class _SystemRows:
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
         """Yields the rows of a file; their `corpus` is replaced by the name of their system."""
+        keys = set[tuple[str, str]]()
         for row in read_scored_rows(path_of(path), self._options.score_columns):
             fields = row["fields"]
-            system = fields.get("system", self._systems.get(path))
-            key = (_NO_CORPUS, row["corpus"]) if system is None else (row["corpus"], system)
-            parts = key[1:] if system is None else key
+            system = fields.get("system") or self._systems.get(path)
+            key = (row["corpus"], system) if system else (_NO_CORPUS, row["corpus"])
+            keys.add(key)
+            self.shares_files = len(keys) > 1 or self.shares_files
+            parts = key if system else key[1:]
+            for field in () if system else (name for name in _MODEL_FIELDS if name in fields):
+                self._models[row["corpus"], field].add(fields[field])
             name = ", ".join(filter(None, (*parts, fields.get("replicate"))))
             self.places[name] = key
             self._scorer = self._scorer or (*self._options.scorers, *row["scores"])[0]
@@ -261,6 +332,15 @@ class _SystemRows:
                 if len(self._lowest) > 2 * self._options.worst:
                     self._lowest = dict(self._list_worst_rows())
             yield {**row, "corpus": name}
+
+    def model_notes(self) -> Iterator[str]:
+        """Yields notes on fields that may name systems, but are not read as such."""
+        for (corpus, field), models in self._models.items():
+            if len(models) > 1:
+                yield (
+                    f"{corpus}: the {len(models)} values of {field!r} are taken as one system; if "
+                    "they are systems to compare, call the field 'system'."
+                )
 
     def _list_worst_rows(self) -> list[tuple[int, tuple[float, int, tuple[Any, ...]]]]:
         return heapq.nsmallest(

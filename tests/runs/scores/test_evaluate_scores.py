@@ -611,6 +611,81 @@ def test_one_shared_document_allows_no_test(capsys, tmp_path):
     assert "p = " not in "".join(lines)
 
 
+def relabel(files, *changes):
+    """Changes fields of the rows of files; None removes one."""
+    for file, change in zip(files, changes, strict=True):
+        rows = [json.loads(line) | change for line in file.read_text().splitlines()]
+        rows = [{name: v for name, v in row.items() if v is not None} for row in rows]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_systems_with_a_file_each_are_compared_whatever_their_corpora(capsys, tmp_path):
+    """`score --system=NAME` writes the name of the scored file as the corpus."""
+    files = write_systems(tmp_path, two_systems())
+    options = ("--worst=0", "--cluster-field=id")
+    _, expected, _ = evaluate(capsys, *files, *options)
+    assert cells_of(expected[5])[0] == "new \u2212 old"
+    for changes in (
+        (
+            {"corpus": "a", "fields": {"system": "old"}},
+            {"corpus": "b", "fields": {"system": "new"}},
+        ),
+        ({"corpus": "a", "fields": {"system": "old"}}, {"corpus": "new", "fields": {}}),
+        ({"corpus": "old", "fields": {"system": ""}}, {"corpus": "new"}),
+    ):
+        relabel(files, *changes)
+        assert evaluate(capsys, *files, *options)[1] == expected
+    _, lines, _ = evaluate(capsys, *files, *options, "--compare=old:new")
+    assert cells_of(lines[4])[0] == "old \u2212 new"
+
+
+def test_rows_without_a_system_beside_others_are_a_system(capsys, tmp_path):
+    files = write_systems(tmp_path, two_systems())
+    relabel(files, {"corpus": "all", "fields": {"system": ""}}, {"fields": {" System": "new"}})
+    both = tmp_path / "all.jsonl"
+    both.write_text("".join(file.read_text() for file in files).replace('"corpus": "all", ', ""))
+    _, lines, _ = evaluate(capsys, both, "--worst=0", "--cluster-field=id")
+    assert [cells_of(line)[:2] for line in lines[3:6]] == [
+        ["all", "all"],
+        ["all", "new"],
+        ["all", "new \u2212 all"],
+    ]
+    assert "Rows of all without a system count as the system 'all'." in lines
+
+
+def test_models_that_are_taken_as_one_system_are_told(capsys, tmp_path):
+    models = ["gpt", "bert"] * 12
+    (file,) = write_systems(tmp_path, {"old": two_systems()["old"]}, model=models)
+    _, lines, _ = evaluate(capsys, file)
+    assert (
+        "old: the 2 values of 'model' are taken as one system; if they are systems to compare, "
+        "call the field 'system'."
+    ) in lines
+
+
+def test_systems_without_a_common_corpus_are_said_not_to_be_compared(capsys, tmp_path):
+    files = write_systems(tmp_path, two_systems())
+    relabel(files, {"corpus": "a", "fields": {"system": "old"}}, {"corpus": "b"})
+    relabel(files[1:], {"fields": {"system": "new"}})
+    both = tmp_path / "both.jsonl"
+    both.write_text("".join(file.read_text() for file in files))
+    where = (
+        "new is in b; old is in a. Systems are compared on a corpus that both have: score "
+        "--corpus=NAME names it."
+    )
+    status, lines, _ = evaluate(capsys, both, "--worst=0")
+    assert status == 0
+    assert f"No systems are compared: {where}" in lines
+    for option in ("--compare=new:old", "--baseline=old"):
+        status, lines, error = evaluate(capsys, both, option)
+        assert (status, lines) == (2, [])
+        assert error == f"faith-jax: Cannot compare new with old: {where}"
+    other = write_systems(tmp_path, {"other": [0.5] * 24})
+    relabel(other, {"grounding": ["Another text."], "history": None})
+    _, _, error = evaluate(capsys, files[0], *other, "--baseline=other")
+    assert "faith-jax: Cannot compare old with other: old, other: have no rows of the same" in error
+
+
 @pytest.mark.parametrize(("field", "groups"), [("none", 24), ("question", 12), ("topic", 3)])
 def test_any_field_is_the_unit(capsys, tmp_path, field, groups):
     scores = two_systems()
