@@ -22,7 +22,7 @@ from faith_jax.annotation.marks import Annotations, Span
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS
 from faith_jax.core.errors import pluralize
 from faith_jax.core.table import Table, plain
-from faith_jax.statistics.bootstrap import Draws, bootstrap
+from faith_jax.statistics.bootstrap import Draws, bootstrap, interval_note
 from faith_jax.statistics.texts.text_metrics import content_words
 
 Interval = tuple[float | None, float | None]
@@ -173,7 +173,9 @@ def agreement_table(
         rows.append((name, agreement.responses, items, yes, agreed, *chance, f1))
     columns = ("", "responses", "items", "yes %", "agreement %", "alpha", "kappa", "F1")
     title = f"Agreement of annotators, with {100 * confidence:g}% bootstrap intervals"
-    notes = _compose_table_notes(annotations, marks["hallucination"].responses, resamples)
+    notes = _compose_table_notes(
+        annotations, marks["hallucination"].responses, resamples, confidence
+    )
     return Table(title, columns, tuple(rows), notes), {
         "title": title,
         "notes": list(notes),
@@ -208,7 +210,7 @@ def _rate_named_items(annotations: Annotations) -> dict[str, list[ArrayLike]]:
 
 
 def _compose_table_notes(
-    annotations: Annotations, responses: int, resamples: int
+    annotations: Annotations, responses: int, resamples: int, confidence: float
 ) -> tuple[str, ...]:
     numbers = collections.Counter(len(group) for group in annotations.by_id().values())
     listed = ", ".join(
@@ -226,10 +228,7 @@ def _compose_table_notes(
     )
     if len(set(numbers) - {1}) > 1:
         notes.append("No Fleiss' kappa: responses have different numbers of annotators.")
-    notes.append(
-        f"Intervals: percentile bootstrap over {pluralize(responses, 'response')}, "
-        f"{pluralize(resamples, 'resample')}."
-    )
+    notes.append(interval_note(confidence, resamples, pluralize(responses, "response")))
     return (*notes, _PUBLISHED)
 
 

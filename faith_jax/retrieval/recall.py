@@ -58,7 +58,7 @@ class Recall(NamedTuple):
 
     Attributes:
       value: from 0 to 1; NaN if no claim has gold sentences.
-      interval: 95% interval by a bootstrap of claims; NaN for a single claim.
+      interval: 95% interval by a bootstrap of claims; NaN if all resamples are equal.
       claims: number of claims with gold sentences.
     """
 
@@ -73,6 +73,4 @@ def recall(shares: Sequence[float]) -> Recall:
     if not defined.size:
         return Recall(math.nan, NO_INTERVAL, 0)
     means = defined @ resampled_counts(defined.size, seed=0) / defined.size
-    # All draws of a single claim are the same, which does not mean certainty.
-    interval = percentile_interval(means) if defined.size > 1 else NO_INTERVAL
-    return Recall(float(defined.mean()), interval, defined.size)
+    return Recall(float(defined.mean()), percentile_interval(means), defined.size)

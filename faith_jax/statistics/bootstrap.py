@@ -23,6 +23,7 @@ from faith_jax.core.errors import pluralize
 RESAMPLES = 1000
 # Maximum size of the weights [resamples, rows] that are held at a time.
 _CELLS = 1 << 19
+_ROUNDING = 1e-9  # a smaller relative difference is none
 
 
 class Interval(NamedTuple):
@@ -41,6 +42,7 @@ class Draws(NamedTuple):
 
 
 NO_INTERVAL = Interval(math.nan, math.nan)
+EQUAL_RESAMPLES = "Figures that are the same in all resamples have no interval."
 DRAWS = Draws()
 
 
@@ -54,22 +56,13 @@ def bootstrap(
     """Returns figures of `size` rows with their intervals.
 
     `statistic` maps how often each row counts, [lines, rows], with at most `cells` cells plus one
-    line, to the figures of each line, [figures, lines]; NaN = undefined. Rows of a single cluster
-    have no intervals.
+    line, to the figures of each line, [figures, lines]; NaN = undefined.
     """
     parts = drawn_counts(size, draws.resamples, draws.seed, clusters, cells)
     # In the first line, each row counts once, which gives the figures themselves.
     first = np.concatenate([np.ones((1, size), np.uint16), next(parts)])
     values = np.concatenate([statistic(part) for part in itertools.chain([first], parts)], axis=1)
-    # With one cluster, all draws are the same, which does not mean certainty.
-    is_drawn = len(set(range(size) if clusters is None else clusters)) > 1
-    return [
-        (
-            float(line[0]),
-            percentile_interval(line[1:], draws.confidence) if is_drawn else NO_INTERVAL,
-        )
-        for line in values
-    ]
+    return [(float(line[0]), percentile_interval(line[1:], draws.confidence)) for line in values]
 
 
 def resampled_counts(
@@ -138,14 +131,16 @@ def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> ND
 def interval_note(confidence: float, resamples: int, over: str = "rows") -> str:
     """Returns a table's note on its intervals; `over` names the drawn items."""
     drawn = pluralize(resamples, "resample")
-    return f"Intervals: {100 * confidence:g}% percentile bootstrap over {over}, {drawn}."
+    method = f"{100 * confidence:g}% percentile bootstrap over {over}, {drawn}"
+    return f"Intervals: {method}. {EQUAL_RESAMPLES}"
 
 
 def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Returns the interval that holds the share `confidence` of a statistic's resampled values.
 
     NaN (resamples in which the statistic is undefined) are left out; the ends are NaN if all values
-    are.
+    are, or if all others are equal: that the rows at hand agree, or are one cluster, does not show
+    how others would vary.
 
     Raises:
       ValueError: on a confidence outside (0, 1).
@@ -159,5 +154,7 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
         return NO_INTERVAL
     # The percentile interval leaves out equal shares at both ends.
     tail = (1 - confidence) / 2
-    low, high = np.quantile(defined, [tail, 1 - tail])
-    return Interval(float(low), float(high))
+    low, high = map(float, np.quantile(defined, [tail, 1 - tail]))
+    # Sums of resamples of equal values differ by rounding.
+    is_constant = math.isclose(low, high, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+    return NO_INTERVAL if is_constant else Interval(low, high)

@@ -12,7 +12,7 @@ from scipy import stats
 from faith_jax.papers.dialfact.verifiable import verifiable_table
 from faith_jax.papers.faithdial.critic_accuracy import AccuracyLayout, accuracy_table
 from faith_jax.papers.npov.protocols import npov_cells
-from faith_jax.statistics.bootstrap import Draws
+from faith_jax.statistics.bootstrap import Draws, interval_note
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.units import AUTO, ROWS
 from tests.papers.planted import write_rows
@@ -119,7 +119,7 @@ def test_notes_name_the_unit():
         accuracy_table({"a": {"drawn": corpus_of(documents, labels, scores)}}, AccuracyLayout()),
     ):
         assert of_all in table.notes
-        assert "Intervals: 95% percentile bootstrap over groups, 1,000 resamples." in table.notes
+        assert interval_note(0.95, 1000, "groups") in table.notes
     alone = corpus_of(*one_document())
     (_, note) = accuracy_table({"a": {"drawn": alone}}, AccuracyLayout(), 100).notes
     assert note.startswith("drawn: all 320 rows have the same grounding: one group, of which there")

@@ -20,7 +20,7 @@ from faith_jax.papers.dialfact.verification import (
 from faith_jax.papers.faithdial.critic_accuracy import AccuracyLayout, accuracy, accuracy_table
 from faith_jax.papers.pmi.begin import threshold_table
 from faith_jax.papers.push.table3_pronouns import pronoun_table
-from faith_jax.statistics.bootstrap import Draws
+from faith_jax.statistics.bootstrap import Draws, interval_note
 from faith_jax.statistics.classification import best_threshold, call_figures
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.paths import REAL, needs_shared
@@ -316,12 +316,12 @@ def test_claims_of_a_dialogue_are_drawn_together():
     assert verified(together, "all")[low] == 0 < verified(alone, "all")[low]
     assert verified(together, "all")[high] > verified(alone, "all")[high]
     assert together.notes == (
-        "Intervals: 95% percentile bootstrap over groups, 1,000 resamples.",
+        interval_note(0.95, 1000, "groups"),
         "The claims: rows with the same context_id are one unit: 2 groups of 60 rows.",
         "The claims: with only 2 groups, intervals, resampled from so few, are too narrow; "
         "--cluster-field names another unit.",
     )
-    assert alone.notes == ("Intervals: 95% percentile bootstrap over claims, 1,000 resamples.",)
+    assert alone.notes == (interval_note(0.95, 1000, "claims"),)
     # Claims without a dialogue, as FEVER's, depend on no other.
     without = [c | {"context_id": ""} for c in claims]
     assert verification_table(without, predictions).rows == alone.rows
@@ -351,7 +351,13 @@ def test_accuracy_and_its_interval():
     for end, quantile in zip(estimate.interval, (0.025, 0.975), strict=True):
         assert end == pytest.approx(stats.binom(400, 0.75).ppf(quantile) / 400, abs=0.005)
     assert accuracy(calls, labels, resamples=2000) == estimate
-    assert accuracy(labels, labels).interval == (1.0, 1.0)
+    # 12 calls that are all right do not show how many of others would be.
+    perfect = accuracy(labels[:12], labels[:12])
+    assert (perfect.value, perfect.interval) == (1, pytest.approx((math.nan,) * 2, nan_ok=True))
+    grouped = accuracy(
+        calls[[0, 1, 2, 300] * 3], labels[[0, 1, 2, 300] * 3], units=np.arange(12) // 4
+    )
+    assert (grouped.value, math.isnan(grouped.interval.low)) == (0.75, True)
     unknown = accuracy([*calls, math.nan, 1], [*labels, 1, math.nan], resamples=2000)
     assert unknown == estimate
 

@@ -40,7 +40,6 @@ def test_recall_is_the_mean_of_claims_with_gold_sentences():
     result = recall([1.0, 0.5, math.nan, 0.0, 0.5])
     assert (result.value, result.claims) == (0.5, 4)
     assert 0 <= result.interval.low < 0.5 < result.interval.high <= 1
-    assert recall([1.0] * 5).interval == (1, 1)
-    assert all(map(math.isnan, recall([1.0]).interval))
+    assert all(map(math.isnan, recall([1.0] * 5).interval))  # as 5 hits do not prove a sixth
     assert math.isnan(recall([math.nan]).value)
     assert recall([]).claims == 0

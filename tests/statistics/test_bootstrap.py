@@ -76,6 +76,13 @@ def test_intervals_are_percentiles():
     assert all(map(math.isnan, bootstrap.percentile_interval([math.nan])))
 
 
+@pytest.mark.parametrize("values", [[1.0] * 9, [75.0, math.nan, 75.0], [0.1 + 0.2, 0.3], [0.0, 0]])
+def test_equal_resamples_have_no_interval(values):
+    """A perfect score of the rows at hand does not prove a perfect scorer."""
+    assert all(map(math.isnan, bootstrap.percentile_interval(values)))
+    assert not any(map(math.isnan, bootstrap.percentile_interval([*values, 2.0] * 9)))
+
+
 def test_intervals_cover_the_truth_about_as_often_as_they_say():
     """Scores of the classes are normal with means 1 apart: the AUC is the normal cdf of 1/√2."""
     truth, generator, covered = 0.760250, np.random.default_rng(0), 0

@@ -52,6 +52,7 @@ from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.bootstrap import EQUAL_RESAMPLES
 from faith_jax.statistics.dataset_statistics import bias_table
 from faith_jax.statistics.texts.text_metrics import SPACY, has_spacy
 
@@ -377,7 +378,7 @@ class Table(workflow.TableWorkflow):
                 "Thresholds have the best macro F1 on validation, which also chooses what the "
                 "classifier reads as premise and whether neutral claims are verifiable; the paper "
                 "states neither. The sum is a mean here. 95% bootstrap intervals draw claims with "
-                "the same evidence together."
+                f"the same evidence together. {EQUAL_RESAMPLES}"
             )
             notes.append(
                 "Words and stop words are spaCy's, as the paper's."
@@ -493,7 +494,7 @@ class Table(workflow.TableWorkflow):
         yield (
             "Verification: accuracy / macro F1 in per cent, with 95% bootstrap intervals that draw "
             "the claims of a dialogue together. Claims that cannot be verified are NOT ENOUGH "
-            "INFO; so are those without evidence."
+            f"INFO; so are those without evidence. {EQUAL_RESAMPLES}"
         )
         yield (
             f"{NOTHING} says NOT ENOUGH INFO of all claims, as verifiers do without evidence. "

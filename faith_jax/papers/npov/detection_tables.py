@@ -33,6 +33,7 @@ from faith_jax.papers.options import check_names
 from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags
 from faith_jax.report.table_pages import table_page
+from faith_jax.statistics.bootstrap import interval_note
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 from faith_jax.statistics.significance import SIGNIFICANT
 from faith_jax.statistics.texts.salience_scores import AGGREGATIONS
@@ -189,10 +190,8 @@ class Table(workflow.TableWorkflow):
             yield f"{pluralize(sum(cut), 'input')} cut at {options.max_input_length} tokens."
         yield from data_notes
         topics = len({topic for corpus in corpora.values() for topic in corpus.field("topic")})
-        yield (
-            f"Intervals: 95% percentile bootstrap over topics ({topics}), whose rows are drawn "
-            f"together, {pluralize(options.resamples, 'resample')}."
-        )
+        drawn = f"topics ({topics}), whose rows are drawn together"
+        yield interval_note(0.95, options.resamples, drawn)
         if topics < _FEW_TOPICS:
             yield f"So few topics ({topics}) say little: figures may change much."
         yield f"Salience is of {options.salience_model or options.model}."

@@ -50,6 +50,7 @@ from faith_jax.retrieval.recall import gold_share, recall
 from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import ClaimColumns, EvidenceOptions, FindingOptions
 from faith_jax.runs.shards import append_in_batches, keep_whole_batches
+from faith_jax.statistics.bootstrap import EQUAL_RESAMPLES
 
 if TYPE_CHECKING:
     from faith_jax.inference.texts.text_pairs import PairRow
@@ -131,7 +132,9 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
                 )
         columns = ("what", "at most", "recall %", "claims")
         plain = Table("", ("what", "at_most", "recall", "low", "high", "claims"), tuple(tidy))
-        table = Table("Gold evidence that was found", columns, tuple(cells), (), plain)
+        table = Table(
+            "Gold evidence that was found", columns, tuple(cells), (EQUAL_RESAMPLES,), plain
+        )
         if options.json:
             write_json(options.json, {"rows": table.records()})
     yield f"{target}: evidence of {pluralize(len(evidence_rows), 'claim')}"

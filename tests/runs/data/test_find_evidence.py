@@ -57,7 +57,7 @@ def test_evidence_is_written_and_recall_is_told(command, base, claims, tmp_path)
     }
     lines = [line.split() for line in out.splitlines()]
     assert lines[0][1:] == ["evidence", "of", "4", "claims"]
-    figures = {line[0]: line[1:] for line in lines[4:] if line}
+    figures = {line[0]: line[1:] for line in lines[4:8]}
     assert {name: (values[0], values[1], values[-1]) for name, values in figures.items()} == {
         "entities": ("10", "50.0", "2"),
         "bm25": ("10", "50.0", "2"),

@@ -242,7 +242,10 @@ def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
     status, lines, _ = evaluate(capsys, scores, "--protocol=npov_words")
     assert (status, len(lines)) == (0, 6)
     assert lines[3].split()[:2] == ["coverage", "npov_rouge1_coverage"]
-    assert lines[4] == "Intervals: 95% percentile bootstrap over rows, 1,000 resamples."
+    assert lines[4] == (
+        "Intervals: 95% percentile bootstrap over rows, 1,000 resamples. Figures that are the same "
+        "in all resamples have no interval."
+    )
     assert lines[5].startswith("Hallucinations: left out for npov_errors/sample, whose rows do not")
     scorer_option = "--scorers=npov_rouge1_hallucination"
     status, _, error = evaluate(capsys, scores, "--protocol=npov_words", scorer_option)
