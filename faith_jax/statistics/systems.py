@@ -153,7 +153,7 @@ def systems_table(
             for system in part.cells
             if together and system in part.tested
         ),
-        *(line for part in figures for line in _format_missing_warnings(part)),
+        *(line for part in figures for line in _format_missing_warnings(part, undefined)),
         *_collect_table_notes(layout, columns, figures, confidence, together),
         *(note for part in figures for note in (*part.units.notes(part.corpus), *_row_notes(part))),
     ]
@@ -287,8 +287,13 @@ def _measure_missing_shares(
     return shares
 
 
-def _format_missing_warnings(figures: _CorpusFigures) -> Iterator[str]:
+def _format_missing_warnings(figures: _CorpusFigures, undefined: float) -> Iterator[str]:
     """Yields a warning for each undefined or empty share that differs from the baseline's."""
+    left_out = (
+        "Means are of the rows that a system has, differences of the rows that both have; "
+        "--undefined=VALUE counts an undefined score as VALUE."
+    )
+    counted = f"They count as {undefined:g} in means and differences."
     for kind, shares in figures.missing.items():
         for system, baseline in figures.tested.items():
             for column, cell in shares[system].items():
@@ -298,10 +303,7 @@ def _format_missing_warnings(figures: _CorpusFigures) -> Iterator[str]:
                     subject, meaning = "answers are empty", "An empty answer has no score."
                 else:
                     subject = f"scores of {column} are undefined"
-                    meaning = (
-                        "Means are of the rows that a system has, differences of the rows that "
-                        "both have; --undefined=VALUE counts an undefined score as VALUE."
-                    )
+                    meaning = left_out if math.isnan(undefined) else counted
                 yield (
                     f"{figures.corpus}: Warning: {cell.value:.1f}% of {system}'s {subject}, "
                     f"{shares[baseline][column].value:.1f}% of {baseline}'s{cell.test_text()}. "

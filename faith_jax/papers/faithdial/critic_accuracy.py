@@ -17,6 +17,7 @@ from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
+    check_undefined,
     cluster_fields,
     counting_undefined,
     half_notes,
@@ -173,6 +174,7 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
     corpora = read_corpora(
         {path: rows(path) for path in files}, only_fields(*cluster_fields(options))
     )
+    check_undefined(corpora, options)
     for name, corpus in corpora.items():
         system, of = places[name]
         systems.setdefault(system, {})[of] = corpus

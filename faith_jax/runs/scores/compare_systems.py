@@ -22,6 +22,7 @@ from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
     check_several_rows,
+    check_undefined,
     cluster_fields,
     read_layout,
     undefined_score,
@@ -70,8 +71,10 @@ def compare_systems(
     # With --table, scorers may compare the same responses with different groundings.
     selection = Kept(bool(references), False, False, fields, same_grounding=not options.table)
     corpora = read_corpora({path: system_rows.rows(path) for path in files}, selection)
+    chosen = chosen_scorers(corpora, options.scorers)
+    check_undefined(chosen, options)
     grouped: dict[tuple[str, str], list[Corpus]] = {}
-    for name, corpus in chosen_scorers(corpora, options.scorers).items():
+    for name, corpus in chosen.items():
         grouped.setdefault(system_rows.places[name], []).append(corpus)
     notes: list[str] = []
     if are_systems and not options.table:

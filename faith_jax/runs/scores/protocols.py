@@ -7,6 +7,7 @@ of "faith_jax.protocols"; a protocol in a user's file is called FILE.py:NAME.
 import dataclasses
 import functools
 import math
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -128,7 +129,7 @@ def chosen_corpora(
     """Returns the corpora of scored files with the scorers and ensembles of the options.
 
     Raises:
-      FaithJaxError: for a bad file, an unknown scorer, or a wrong ensemble.
+      FaithJaxError: for a bad file, an unknown scorer, a wrong ensemble, or a wrong --undefined.
     """
     rows = {path: read_scored_rows(path_of(path), options.score_columns) for path in files}
     corpora = read_corpora(rows, selection)
@@ -137,7 +138,9 @@ def chosen_corpora(
         corpora = with_ensembles(
             corpora, {name: tuple(ranges)}, functools.partial(_find_range, ranges)
         )
-    return chosen_scorers(corpora, (*options.scorers, *ensembles) if options.scorers else ())
+    chosen = chosen_scorers(corpora, (*options.scorers, *ensembles) if options.scorers else ())
+    check_undefined(chosen, options, dict.fromkeys(ensembles, Range(0, 1)))
+    return chosen
 
 
 def read_ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
@@ -182,6 +185,32 @@ def ensemble_note(texts: Iterable[str]) -> str:
         listed = ", ".join(f"{m} ({low:g} to {high:g})" for m, (low, high) in ranges.items())
         parts.append(f"{name} = {listed}")
     return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(parts)}."
+
+
+def check_undefined(
+    corpora: Mapping[str, Corpus],
+    options: Comparison,
+    ranges: Mapping[str, Range] = types.MappingProxyType({}),
+) -> None:
+    """Raises a ConfigError if --undefined is outside of the range of a scorer that it counts for.
+
+    Ranges that are not given are those of known scorers, unless other scores are outside of them
+    too, as those of another scorer of this name.
+    """
+    value = undefined_score(options)
+    known = set(scorer_names()) if options.undefined is not None else set[str]()
+    for corpus in corpora.values() if known else ():
+        for scorer, scores in corpus.scores.items():
+            if not np.isnan(scores).any() or scorer not in {*known, *ranges}:
+                continue
+            low, high = ranges.get(scorer) or (scorer_card(scorer).low, scorer_card(scorer).high)
+            is_wrong = is_outside(np.array(value), low, high)
+            if is_wrong and not is_outside(scores, low, high).any():
+                raise ConfigError(
+                    f"--undefined={value:g}: {corpus.name} has undefined scores of {scorer}, whose "
+                    f"scores are from {low:g} to {high:g}; give a value in this range, or leave "
+                    "the scorer out (--scorers=NAMES)."
+                )
 
 
 def undefined_score(options: Comparison) -> float:

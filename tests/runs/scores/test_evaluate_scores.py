@@ -741,9 +741,40 @@ def test_undefined_scores_count_as_what_the_user_says(capsys, tmp_path):
     )
     status, lines, _ = evaluate(capsys, *run, "--undefined=0")
     assert cells_of(lines[5]) == ["new \u2212 old", "+0.000, p = 1.000"]
+    assert (
+        "Warning: 50.0% of new's scores of mine are undefined, 0.0% of old's (p < 0.001). They "
+        "count as 0 in means and differences."
+    ) in lines
+    assert not any("Means are of the rows that a system has" in line for line in lines)
     status, _, error = evaluate(capsys, *run, "--undefined=nan")
     assert (status, "--undefined: expected a finite number" in error) == (2, True)
     assert "--undefined: goes with" in evaluate(capsys, old, "--protocol=npov", "--undefined=0")[2]
+
+
+@pytest.mark.parametrize(
+    ("label", "options"),
+    [
+        (None, []),
+        (1, []),
+        (1, ["--protocol=accuracy"]),
+        (1, ["--protocol=thresholds"]),
+    ],
+)
+def test_undefined_scores_count_as_a_score_that_there_can_be(capsys, tmp_path, label, options):
+    labels = [label and i % 2 for i in range(20)]
+    scores = [0.1, 0.2, 0.3, 0.4, None] * 4
+    known = write(tmp_path / "known.jsonl", scores, labels, scorer="token_f1")
+    name = "token_f1, c" if options == ["--protocol=accuracy"] else "c"
+    status, lines, error = evaluate(capsys, known, *options, "--undefined=5")
+    assert (status, lines) == (2, [])
+    assert error == (
+        f"faith-jax: --undefined=5: {name} has undefined scores of token_f1, whose scores are from "
+        "0 to 1; give a value in this range, or leave the scorer out (--scorers=NAMES)."
+    )
+    # Scores beyond the range are those of another scorer, and others are not replaced.
+    for others in ([0.1, 0.2, 0.3, 5.0, None] * 4, [0.1, 0.2, 0.3, 0.4, 0.5] * 4):
+        other = write(tmp_path / "other.jsonl", others, labels, scorer="token_f1")
+        assert evaluate(capsys, other, *options, "--undefined=5")[0] == 0
 
 
 def test_accuracy_says_of_which_rows_it_is(capsys, tmp_path):
