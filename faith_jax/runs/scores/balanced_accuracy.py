@@ -117,7 +117,7 @@ def usable_parts(
 def parts_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
     """Yields sentences on the units of parts, and warnings about few units and turned labels."""
     for name, corpus in corpora.items():
-        yield from turned_labels_notes(corpus, units[name])
+        yield from turned_labels_notes(name, [(corpus, units[name])])
     by_field: dict[str, list[str]] = {}
     for name, its_units in units.items():
         if its_units.field:

@@ -24,6 +24,7 @@ from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics.auc import area_components, warn_of_turned_labels
 from faith_jax.statistics.auc_table import measure_missing_scores
 from faith_jax.statistics.bootstrap import Draws
+from faith_jax.statistics.intervals import Estimate
 from faith_jax.statistics.measures import EMPTY
 from faith_jax.statistics.scored_corpora import (
     EVERYTHING,
@@ -263,10 +264,16 @@ def half_notes(corpora: Mapping[str, Corpus], remedy: str = "") -> Iterator[str]
                 )
 
 
-def turned_labels_notes(part: Corpus, units: Units) -> Iterator[str]:
-    """Yields a warning if labels of usable rows seem to mean the opposite, as in `auc`."""
-    components = area_components([*part.scores.values()], part.labels, units.numbers.tolist())
-    yield from warn_of_turned_labels(part.name, map(components.estimate, np.eye(len(part.scores))))
+def turned_labels_notes(name: str, parts: Iterable[tuple[Corpus, Units]]) -> Iterator[str]:
+    """Yields a warning if a corpus's labels seem to mean the opposite, as in `auc`.
+
+    The parts have the usable rows of some of the corpus's scorers each.
+    """
+    areas = list[Estimate]()
+    for part, units in parts:
+        components = area_components([*part.scores.values()], part.labels, units.numbers.tolist())
+        areas += map(components.estimate, np.eye(len(part.scores)))
+    yield from warn_of_turned_labels(name, areas)
 
 
 def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:

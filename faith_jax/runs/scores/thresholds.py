@@ -1,7 +1,10 @@
 """The protocol `thresholds` of `faith-jax evaluate`: chooses thresholds by labelled rows."""
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from faith_jax.core.errors import pluralize
 from faith_jax.core.table import Table
@@ -15,7 +18,7 @@ from faith_jax.runs.scores.protocols import (
     counting_undefined,
     turned_labels_notes,
 )
-from faith_jax.statistics.scored_corpora import check_usable, only_fields
+from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields
 from faith_jax.statistics.thresholds import Wish, held_out_figures
 from faith_jax.statistics.units import units_of
 
@@ -23,10 +26,28 @@ _COLUMNS = ("corpus", "scorer", "wish", "threshold", "on held-out rows", "rows")
 _TIDY = ("corpus", "scorer", "wish", "threshold", "share", "low", "high", "rows", "units")
 
 
+def _split_by_gaps(corpora: Mapping[str, Corpus]) -> dict[str, list[Corpus]]:
+    """Returns each corpus as corpora of a scorer each, if scorers are undefined in different rows.
+
+    A scorer's thresholds do not depend on which other scorers the rows have.
+    """
+    parts: dict[str, list[Corpus]] = {}
+    for name, corpus in corpora.items():
+        gaps = np.array([np.isnan(scores) for scores in corpus.scores.values()])
+        parts[name] = [corpus]
+        if (gaps != gaps[0]).any():
+            parts[name] = [
+                dataclasses.replace(corpus.only([scorer]), name=f"{name}, {scorer}")
+                for scorer in corpus.scores
+            ]
+    return parts
+
+
 def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     corpora = chosen_corpora(files, options, only_fields(*cluster_fields(options)))
-    filled = counting_undefined(corpora, options)
-    check_usable(filled)
+    parts_of = _split_by_gaps(counting_undefined(corpora, options))
+    split = {part.name: part for parts in parts_of.values() for part in parts}
+    check_usable(split)
     check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
     wishes = (
         (Wish.CATCH, options.catch, f"read {100 * options.catch:g}% of the errors"),
@@ -37,10 +58,14 @@ def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Eval
         f"On held-out rows: by cross-validation, with {100 * options.confidence:g}% intervals. A "
         "threshold holds for answers like these; label some again when the system changes."
     ]
-    for corpus in filled.values():
-        part = corpus.part(corpus.usable())
-        units = units_of([part], options.cluster_field)
-        notes += [*units.notes(part.name), *turned_labels_notes(part, units)]
+    used = {name: corpus.part(corpus.usable()) for name, corpus in split.items()}
+    units_by_part = {name: units_of([part], options.cluster_field) for name, part in used.items()}
+    for name, parts in parts_of.items():
+        judged = ((used[part.name], units_by_part[part.name]) for part in parts)
+        notes += turned_labels_notes(name, judged)
+    for of, corpus in ((name, corpus) for name, parts in parts_of.items() for corpus in parts):
+        part, units = used[corpus.name], units_by_part[corpus.name]
+        notes += units.notes(part.name)
         errors, of_part = (int((labels == 0).sum()) for labels in (corpus.labels, part.labels))
         if of_part < errors:
             notes.append(
@@ -76,12 +101,12 @@ def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Eval
                         notes.append(
                             f"{part.name}: {scorer}, {name}: unknown on held-out rows, as {lost}."
                         )
-                rows.append((part.name, scorer, name, *cells))
-                record = (part.name, scorer, name, figures.threshold, value, low, high)
+                rows.append((of, scorer, name, *cells))
+                record = (of, scorer, name, figures.threshold, value, low, high)
                 tidy.append((*record, figures.rows, figures.share.units))
     title = "Thresholds by the labels, and what they do on rows that did not choose them"
     table = Table(title, _COLUMNS, tuple(rows), tuple(notes), Table("", _TIDY, tuple(tidy)))
-    return Evaluation(table, {"rows": table.records()}, corpora)
+    return Evaluation(table, {"rows": table.records()}, split)
 
 
 THRESHOLDS = EvaluationProtocol(

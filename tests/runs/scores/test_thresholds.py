@@ -86,6 +86,34 @@ def test_errors_without_a_score_are_told_and_can_be_counted(scored, tmp_path, ca
     assert counted["good", "read"]["rows"] == pytest.approx(silent / len(rows), abs=0.02)
 
 
+def test_a_threshold_does_not_depend_on_the_gaps_of_other_scorers(scored, tmp_path, capsys):
+    rows = [json.loads(line) for line in scored.read_text().splitlines()]
+    all_gaps = {"blind": range(0, 300, 3)}, {"blind": range(0, 300, 2), "good": range(1, 300, 2)}
+    for number, gaps in enumerate(all_gaps):
+        for scorer, places in gaps.items():
+            for place in places:
+                rows[place]["scores"][scorer] = None
+        path = tmp_path / f"gaps_{number}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        alone = {}
+        for scorer in ("good", "blind"):
+            alone |= figures(path, tmp_path, f"--scorers={scorer}")
+        capsys.readouterr()
+        assert figures(path, tmp_path) == alone
+        printed = capsys.readouterr().out.splitlines()
+        for scorer in gaps:
+            missing = sum(row["scores"][scorer] is None for row in rows)
+            assert f"bot, {scorer}: of 300 rows, {scorer} undefined in {missing}." in printed
+    # If all scorers lack the same rows, a note is of the corpus.
+    for row in rows:
+        row["scores"]["blind"] = row["scores"]["good"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    figures(path, tmp_path)
+    assert "bot: of 300 rows, good undefined in 150, blind undefined in 150." in (
+        capsys.readouterr().out.splitlines()
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [
