@@ -7,8 +7,8 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.runs.options import SPLIT, EvaluateOptions
-from faith_jax.runs.scores.protocols import chosen_corpora
-from faith_jax.statistics.scored_corpora import Corpus, only_fields, row_notes
+from faith_jax.runs.scores.protocols import chosen_corpora, development_notes
+from faith_jax.statistics.scored_corpora import Corpus, only_fields
 from faith_jax.statistics.units import units_of
 
 
@@ -62,8 +62,7 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, *fields
             f"The development part has scores of {', '.join(development.scores)}, the test part of "
             f"{', '.join(test.scores)}."
         )
-    named = {f"{development.name} (development)": development}
-    return Parts(development, test, row_notes(named))
+    return Parts(development, test, development_notes({development.name: development}, options))
 
 
 def _read_corpus(

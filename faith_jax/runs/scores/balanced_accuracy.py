@@ -21,6 +21,7 @@ from faith_jax.runs.scores.protocols import (
     chosen_corpora,
     cluster_fields,
     counting_undefined,
+    development_notes,
     turned_labels_notes,
     with_undefined_shares,
 )
@@ -307,10 +308,11 @@ def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) 
                 f"of {', '.join(development[name].scores)}."
             )
     scorers = shared_scorers(parts)
-    tuning = {name: corpus for name, corpus in development.items() if name in parts}
+    tuning = {name: development[name].only(scorers) for name in parts if development}
     table, *further = _balanced_accuracy_tables(
         usable_parts(parts, scorers, options), usable_parts(tuning, scorers, options), options
     )
+    table = table._replace(notes=(*table.notes, *development_notes(tuning, options)))
     figures = {"rows": table.records()}
     if further:
         (differences,) = further

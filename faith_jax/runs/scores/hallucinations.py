@@ -25,6 +25,7 @@ from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
     cluster_fields,
+    development_notes,
     half_notes,
     with_undefined_shares,
 )
@@ -212,11 +213,14 @@ def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> 
     parts = _read_parts(files, options)
     scorers = shared_scorers(parts)
     cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
+    tuning_notes: tuple[str, ...] = ()
     if options.development:
         development = _read_parts([options.development], options)
         for name, corpus in development.items():
             if missing := [scorer for scorer in scorers if scorer not in corpus.scores]:
                 raise InputError(f"--development: {name} has no scores of {missing[0]!r}.")
+        tuning = {name: corpus.only(scorers) for name, corpus in development.items()}
+        tuning_notes = development_notes(tuning, options)
         development = usable_parts(development, scorers, options)
         for scorer in scorers:
             values = np.concatenate([c.scores[scorer] for c in development.values()])
@@ -230,6 +234,7 @@ def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> 
             cuts[RESPONSES, scorer] = _just_above(cut)
             cuts[CHARACTERS, scorer] = _word_cut(development, scorer)
     table = _hallucination_table(usable_parts(parts, scorers, options), cuts, options)
+    table = table._replace(notes=(*table.notes, *tuning_notes))
     if not options.development:
         remedy = "; --development=FILE, the scored development part, chooses one"
         table = table._replace(notes=(*table.notes, *half_notes(parts, remedy)))

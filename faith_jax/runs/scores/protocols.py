@@ -34,6 +34,7 @@ from faith_jax.statistics.scored_corpora import (
     chosen_scorers,
     is_outside,
     read_corpora,
+    row_notes,
     with_ensembles,
 )
 from faith_jax.statistics.significance import SIGNIFICANT
@@ -223,6 +224,12 @@ def counting_undefined(corpora: Mapping[str, Corpus], options: Comparison) -> Ma
     """Returns the corpora with undefined scores replaced by the value of --undefined, if given."""
     score = undefined_score(options)
     return {name: corpus.counting_undefined(score) for name, corpus in corpora.items()}
+
+
+def development_notes(parts: Mapping[str, Corpus], options: Comparison) -> tuple[str, ...]:
+    """Returns notes on rows of development parts that choose no threshold, and on few rows."""
+    counted = counting_undefined(parts, options)
+    return row_notes({f"{name} (development)": corpus for name, corpus in counted.items()})
 
 
 def with_undefined_shares(outcome: Evaluation, meaning: str, options: Comparison) -> Evaluation:

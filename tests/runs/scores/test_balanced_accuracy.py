@@ -133,6 +133,27 @@ def test_a_development_part_that_does_not_fit(tmp_path, development, message):
         evaluated([test], development=write(tmp_path / "dev.jsonl", development))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"protocol": "balanced_accuracy"},
+        {"protocol": "hallucinations"},
+        {"protocol": "begin", "group_field": ""},
+    ],
+)
+def test_undefined_scores_of_development_rows_are_told(tmp_path, options):
+    rows = [row(i, i % 2, {"a": 0.1 + 0.4 * (i % 2), "b": 0.01 * i}) for i in range(40)]
+    test = write(tmp_path / "test.jsonl", rows)
+    for gap in rows[1:15:2]:
+        gap["scores"]["b"] = None
+    options = options | {"development": write(tmp_path / "dev.jsonl", rows)}
+    note = "one (development): of 40 rows, b undefined in 7."
+    outcome = evaluation([test], EvaluateOptions(**options))
+    assert note in outcome.table.notes
+    outcome = evaluation([test], EvaluateOptions(**options, undefined=0.5))
+    assert note not in outcome.table.notes
+
+
 def test_development_rows_of_one_class_or_another_scale_are_told(tmp_path):
     test = write(tmp_path / "test.jsonl", [row(i, i % 2, {"a": 50.0 + i}) for i in range(8)])
     one_class = write(tmp_path / "dev.jsonl", [row(i, 1, {"a": 60.0}) for i in range(4)])
