@@ -135,8 +135,19 @@ def label_text(value: Any) -> str:
     """
     text = "" if value is None else str(value).strip().lower()
     with contextlib.suppress(ValueError):
-        return str(float(text.replace(",", "."))).removesuffix(".0")
+        return str(parse_number(text.replace(",", "."))).removesuffix(".0")
     return text
+
+
+def parse_number(text: str) -> float:
+    """Returns the number that a cell holds.
+
+    Raises:
+      ValueError: it holds none, or has underscores, which only Python allows in numbers.
+    """
+    if "_" in text:
+        raise ValueError(f"There is an underscore in {text!r}.")
+    return float(text)
 
 
 def parse_verdict(text: str) -> str | None:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from faith_jax.core.errors import InputError, did_you_mean
 from faith_jax.core.rows import BadRows, Row, check_columns, read_lines
 from faith_jax.datasets.json_tables import free_name
+from faith_jax.datasets.table_notes import stands_for_none
 
 # The csv module's default limit for a cell is 128 KiB; documents may be longer.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
@@ -135,14 +136,16 @@ def decimal_comma_columns(
 ) -> frozenset[str]:
     """Returns the columns whose cells are numbers, some of them with a decimal comma.
 
-    Only the beginning of the file is checked; its separator must not be a comma.
+    Cells may also be empty or mark a missing value, such as NA. Only the beginning of the file is
+    checked; its separator must not be a comma.
     """
     header, *records = _split_records(_sample_lines(path, encoding), separator) or [[]]
     columns = zip(header, itertools.zip_longest(*records, fillvalue=""), strict=False)
     return frozenset(
         name
         for name, cells in columns
-        if any("," in cell for cell in cells) and all(map(_NUMBER.fullmatch, filter(None, cells)))
+        if any("," in cell for cell in cells)
+        and all(_NUMBER.fullmatch(cell) or not cell or stands_for_none(cell) for cell in cells)
     )
 
 

@@ -95,6 +95,8 @@ class Columns:
     unknown_remedy: ClassVar[str] = "name it with {}"  # if no column is known; {} = the options
     ambiguous_remedy: ClassVar[str] = "say which does with {}"  # if several columns fit
     label_remedy: ClassVar[str] = "say what others mean with --label-values=LABEL=1,…"
+    repeated_id_remedy: ClassVar[str] = "choose another --id-column"
+    number_remedy: ClassVar[str] = "--id-column= takes the rows' numbers"
     grounding_column: str = ""
     split_grounding: Annotated[str, unescape] = ""
     perspective_column: str = "perspectives"
@@ -313,12 +315,12 @@ def example_rows(
             remedy = (
                 "an empty id is the row's number, so fill it in"
                 if has_numbered
-                else "choose another --id-column"
+                else columns.repeated_id_remedy
             )
             raise InputError(
                 f"{place}: field '{columns.id_column or 'id'}': {row.example.id!r} occurs twice; "
-                f"{remedy}, or --id-column= for the rows' numbers. If several systems answered, a "
-                "column 'system' says which."
+                f"{remedy}; {columns.number_remedy}. If several systems answered, a column "
+                "'system' says which."
             )
         return row
 
@@ -412,7 +414,7 @@ class _RowReader(NamedTuple):
 
     def read_id(self) -> str:
         """Returns the row's own id; "" = none."""
-        option, remedy = self.columns.id_column, "--id-column= takes the rows' numbers"
+        option, remedy = self.columns.id_column, self.columns.number_remedy
         value = self._read_part("id")
         identifier = cell_text(value, self.place, option or "id", remedy)
         if option and not identifier:

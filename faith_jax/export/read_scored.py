@@ -18,12 +18,18 @@ from msgspec import UNSET, UnsetType
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.files.stores import check_readable
+from faith_jax.core.labels import parse_number
 from faith_jax.core.progress import log_once
 from faith_jax.core.rows import Row, read_jsonl
 from faith_jax.core.schema import convert_row
 from faith_jax.core.table import printable
-from faith_jax.datasets.grounded_rows import Columns, example_rows, file_text_columns
-from faith_jax.datasets.table_notes import TableNotes
+from faith_jax.datasets.grounded_rows import (
+    Columns,
+    cell_text,
+    example_rows,
+    file_text_columns,
+)
+from faith_jax.datasets.table_notes import TableNotes, stands_for_none
 from faith_jax.datasets.tables import decimal_commas, file_form, named_form, read_rows
 from faith_jax.datasets.usual_names import system_columns
 from faith_jax.export.scored_rows import ScoredRow, field_texts
@@ -112,7 +118,7 @@ _Words = dict[str, list[Any] | None]  # by scorer
 class _RawRow(msgspec.Struct, forbid_unknown_fields=True):
     """A scored row as a file has it, before its words are checked against its texts."""
 
-    id: str | int
+    id: str | int | float
     scores: dict[str, _Value | _Whole | None]
     corpus: str | UnsetType | None = UNSET
     grounding: _Texts | UnsetType = UNSET
@@ -138,7 +144,10 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
     if isinstance(fields, _RawRow):
         raw = fields
     else:
-        if fields.get("scores") is None:
+        if "scores" in fields and fields["scores"] is None:
+            remedy = "write null for each scorer without a score"
+            raise field_error(place, "scores", "an object of scores by scorer", None, remedy)
+        if "scores" not in fields:
             near = did_you_mean("scores", [name for name in fields if "score" in name.lower()])
             raise InputError(f"{place}: field 'scores' is missing.{near or _score_first(path)}")
         pairs = fields.get("fields")  # Parquet stores objects with varying names as pairs
@@ -148,6 +157,9 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
         if more and isinstance(pairs, dict | None):  # the user's own columns
             fields = {name: v for name, v in fields.items() if name not in more}
             fields["fields"] = more | (pairs or {})
+        if isinstance(fields["scores"], dict):  # NaN, as Python's json writes it, is undefined
+            known = {name: None if v != v else v for name, v in fields["scores"].items()}
+            fields = {**fields, "scores": known}
         try:
             raw = msgspec.convert(fields, _RawRow)
         except msgspec.ValidationError:
@@ -160,6 +172,10 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
             raw = convert_row(fields, place, _RawRow, strip=False)  # raises, and says why
     if not raw.scores:
         raise field_error(place, "scores", "an object of scores by scorer", raw.scores)
+    if not all(map(str.strip, raw.scores)):
+        raise InputError(f"{place}: field 'scores': a scorer has no name; give it one.")
+    if raw.id != raw.id:
+        raise field_error(place, "id", "a text or a number", raw.id)
     label = None if raw.label is UNSET else raw.label
     if label not in (None, 0, 1):  # 1.0 also passes: pandas writes it if another label is missing
         raise field_error(place, "label", "1, 0 or null", label)
@@ -169,7 +185,7 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
     except InputError as error:
         raise InputError(f"{place}: {error}.") from None
     scored_row: ScoredRow = {
-        "id": str(raw.id),
+        "id": raw.id if isinstance(raw.id, str) else cell_text(raw.id, place, "id"),
         "corpus": raw.corpus or path.stem,
         "grounding": _list_texts(raw.grounding),
         "perspectives": _list_texts(raw.perspectives),
@@ -235,6 +251,8 @@ class ScoredColumns(Columns):
     needs: ClassVar[tuple[str, ...]] = ()
     ambiguous_remedy: ClassVar[str] = "rename one of them"
     label_remedy: ClassVar[str] = "write one of these in the table"
+    repeated_id_remedy: ClassVar[str] = "give each row an id of its own"
+    number_remedy: ClassVar[str] = "without the column, ids are the rows' numbers"
 
 
 def score_columns(fields: Sequence[str], scorers: Sequence[str]) -> list[str]:
@@ -271,8 +289,9 @@ def scored_fields(
                 text = value.strip()
                 if scorer in comma_columns:
                     text = text.replace(",", ".")
+                is_none = not text or stands_for_none(text)
                 try:
-                    value = float(_VERDICTS.get(text.lower(), text)) if text else None
+                    value = None if is_none else parse_number(_VERDICTS.get(text.lower(), text))
                 except ValueError:
                     expected = "a number, true, false, or nothing"
                     raise field_error(row.place, scorer, expected, value) from None

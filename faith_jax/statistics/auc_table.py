@@ -234,10 +234,12 @@ def auc_table(
     scorers = shared_scorers(corpora)
     tested = _choose_compared(scorers, baselines)
     _check_test(test, cluster_field)
+    used = _select_rows(corpora, undefined)
+    ignored = list[str]()
     if test == "hanley_mcneil":
         # Its formula uses only counts of rows and cannot respect units.
+        ignored += _warn_of_ignored_units(used, cluster_field)
         cluster_field = ROWS
-    used = _select_rows(corpora, undefined)
     units = {name: units_of([rows], cluster_field) for name, rows in used.items()}
     pairs = [(scorer, baseline) for baseline, compared in tested.items() for scorer in compared]
     columns = _compute_columns(used, units, scorers, pairs, test, resamples, seed)
@@ -284,6 +286,7 @@ def auc_table(
         warnings=(
             # Warnings of missing scores advise --undefined, which is pointless once it is given.
             *(missing.warnings if math.isnan(undefined) else ()),
+            *ignored,
             *_warn_of_single_units(used, units),
             *_warn_of_equal_scores(used, columns),
             *_warn_of_turned_labels(columns),
@@ -300,6 +303,17 @@ def _check_test(test: str, cluster_field: str) -> None:
             "hanley_mcneil takes all rows as independent, and cannot respect the clusters of "
             f"{cluster_field!r}; t, approximate_randomization and delong can."
         )
+
+
+def _warn_of_ignored_units(corpora: Mapping[str, Corpus], cluster_field: str) -> Iterator[str]:
+    """Yields a warning for each corpus whose rows are taken as independent but share a property."""
+    for name, corpus in corpora.items():
+        units = units_of([corpus], cluster_field)
+        if units.field:
+            yield (
+                f"{name}: Warning: {units.text()} share a {units.field}, but hanley_mcneil, with "
+                "the intervals beside it, takes rows as independent; other tests do not (--test)."
+            )
 
 
 def _select_rows(corpora: Mapping[str, Corpus], undefined: float) -> dict[str, Corpus]:

@@ -283,7 +283,7 @@ def test_titles_are_perspectives_where_they_are_asked_for():
             ({"corpus": value}, {}, "field 'corpus': expected a text or a number, got .*; --corp")
             for value in (-math.inf, False, b"a", ["a", None], {})
         ),
-        ({"id": "a"}, {}, "field 'id': 'a' occurs twice; choose another --id-column, or --id-c"),
+        ({"id": "a"}, {}, "field 'id': 'a' occurs twice; choose another --id-column; --id-col"),
     ],
 )
 def test_bad_rows(change, columns, message):

@@ -90,9 +90,60 @@ def test_verdicts_are_scores_and_decimal_labels_are_labels(tmp_path):
     assert [(row["scores"]["right"], row["label"]) for row in rows] == [(1.0, 1), (0.0, None)]
 
 
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_cells_for_missing_values_are_undefined(tmp_path, separator):
+    cells = ["0.5", "", "None", "N/A", "na", " nan ", "<NA>", "-", "-1"]
+    lines = ["id,mine", *(f"{number},{cell}" for number, cell in enumerate(cells))]
+    text = "\n".join(lines).replace(",", separator)
+    text = text.replace("0.5", "0,5") if separator == ";" else text
+    rows = list(read_scored_rows(write(tmp_path / "a.csv", text + "\n"), ["mine"]))
+    assert [row["scores"]["mine"] for row in rows] == [0.5, *[None] * 7, -1.0]
+
+
+def test_nan_is_undefined_and_whole_ids_are_texts_in_scored_rows(tmp_path):
+    """Python's json writes NaN, and pandas 1.0 for the id 1 if another id is missing."""
+    text = '{"id": 1.0, "scores": {"m": NaN}}\n{"id": 2, "scores": {"m": 0.5}}\n'
+    rows = list(read_scored_rows(write(tmp_path / "a.jsonl", text)))
+    assert [(row["id"], row["scores"]) for row in rows] == [("1", {"m": None}), ("2", {"m": 0.5})]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ('{"id": 1, "scores": {"": 0.5}}', "field 'scores': a scorer has no name; give it one."),
+        (
+            '{"id": 1, "scores": null}',
+            "field 'scores': expected an object of scores by scorer, got null; write null for each "
+            "scorer without a score.",
+        ),
+        ('{"id": NaN, "scores": {"m": 1}}', "field 'id': expected a text or a number, got NaN."),
+    ],
+)
+def test_bad_scored_rows_say_what_is_wrong(tmp_path, row, problem):
+    path = write(tmp_path / "a.jsonl", row + "\n")
+    with pytest.raises(InputError) as raised:
+        list(read_scored_rows(path))
+    assert str(raised.value) == f"{path}:1: {problem}"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        (
+            "id,mine\n1,1\n1,0\n",
+            "a.csv:3: field 'id': '1' occurs twice; give each row an id of its own; without the "
+            "column, ids are the rows' numbers. If several systems answered, a column 'system' "
+            "says which.",
+        ),
+        (
+            "id,mine\n2,1\n,0\n",
+            "a.csv:3: field 'id': '2' occurs twice; an empty id is the row's number, so fill it "
+            "in; without the column, ids are the rows' numbers. If",
+        ),
+        (
+            "id,mine\n1,1_0\n",
+            "a.csv:2: field 'mine': expected a number, true, false, or nothing, got \"1_0\"",
+        ),
         (
             "id,mine\n1,high\n",
             "a.csv:2: field 'mine': expected a number, true, false, or nothing, got \"high\"",

@@ -132,7 +132,7 @@ def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
         ({"scores": {"one": "high"}}, r"field 'scores\.one': expected a finite number"),
         ({"scores": {"one": math.inf}}, r"field 'scores\.one': expected a finite number"),
         ({"scores": {}}, "field 'scores': expected an object of scores by scorer, got {}"),
-        ({"id": [3]}, "field 'id': expected a text or a whole number"),
+        ({"id": [3]}, "field 'id': expected a text, a whole number or a number"),
         ({"corpus": 3}, "field 'corpus': expected a text"),
         ({"grounding": [3]}, r"field 'grounding\[0\]': expected a text"),
         ({"fields": 3}, "field 'fields': expected an object"),

@@ -156,6 +156,15 @@ def test_documents_of_many_rows_earn_no_stars(test):
 def test_hanley_and_mcneil_know_no_clusters():
     with pytest.raises(ConfigError, match="t, approximate_randomization and delong can"):
         auc_table(CORPORA, "base", test="hanley_mcneil", cluster_field="document")
+    groundings = {"grounding": np.arange(len(CORPORA["one"].ids)) // 10 + 1}
+    shared = {"one": dataclasses.replace(CORPORA["one"], hashes=groundings)}
+    warning = (
+        "one: Warning: 12 groups (120 rows) share a grounding, but hanley_mcneil, with the "
+        "intervals beside it, takes rows as independent; other tests do not (--test)."
+    )
+    assert warning in auc_table(shared, "base", test="hanley_mcneil").warnings
+    for options in ({"test": "hanley_mcneil", "cluster_field": "none"}, {"test": "delong"}):
+        assert warning not in auc_table(shared, "base", **options).warnings
 
 
 def test_the_family_and_how_many_rounds_it_needs():
