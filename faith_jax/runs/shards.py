@@ -234,6 +234,7 @@ class Job(contextlib.AbstractContextManager["Job"]):
       known: the contents of the plan.
       progress: counts the rows of all processes.
       finished: whether the output existed already.
+      is_first: whether no other process took part when this one began, as far as locks can show.
     """
 
     def __init__(
@@ -275,6 +276,7 @@ class Job(contextlib.AbstractContextManager["Job"]):
                 raise ConfigError(f"{target}: there are no shards of it to join.")
             try:
                 self.known = self._keep_or_make_plan(plan, list(stamp), restart)
+                self.is_first = not self._has_members()
                 if not self.finished:
                     member = self.folder / f"rows.{secrets.token_hex(8)}.jsonl"
                     # Another process that joins all shards removes it along with the folder.
@@ -305,6 +307,16 @@ class Job(contextlib.AbstractContextManager["Job"]):
         if not is_shared and not any(self.folder.glob(".rows*.jsonl.*")):
             release_partial(self.target)
 
+    def _has_members(self) -> bool:
+        """Whether another process takes part, as far as locks can show."""
+        for path in self.folder.glob(".rows*.jsonl.*"):
+            try:
+                with output_lock(self.folder / path.stem.removeprefix("."), option=self._option):
+                    pass
+            except TakenError:
+                return True
+        return False
+
     def _taken_error(self) -> TakenError:
         return TakenError(
             f"{self._option}: another run is writing {self.target}; wait for it, or name another "
@@ -321,13 +333,7 @@ class Job(contextlib.AbstractContextManager["Job"]):
         differs = restart or bool(difference(partial_note(self.target), self._run))
         # The plan of another input is replaced if no rows have been computed yet.
         renews = saved is not None and saved["stamp"] != stamp and not has_contents(self.folder)
-        is_used = False  # whether another process takes part, as far as locks can show
-        for path in self.folder.glob(".rows*.jsonl.*") if differs or renews else ():
-            try:
-                with output_lock(self.folder / path.stem.removeprefix("."), option=self._option):
-                    pass
-            except TakenError:
-                is_used = True
+        is_used = (differs or renews) and self._has_members()
         if differs and is_used:
             raise self._taken_error()
         restart = restart or (renews and not is_used)

@@ -34,6 +34,7 @@ from faith_jax.core.files import (
     is_finished,
     make_output_folder,
     move_into_place,
+    output_lock,
     partial_folder,
     partial_note,
     read_json_or_none,
@@ -41,7 +42,7 @@ from faith_jax.core.files import (
     write_json,
 )
 from faith_jax.core.files.stores import is_remote, path_of, storage_errors
-from faith_jax.core.files.whole import is_complete
+from faith_jax.core.files.whole import is_complete, is_stream
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.datasets.grounded_rows import ExampleRow
@@ -130,10 +131,11 @@ def score(
             summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
             summary.counts.add_json(finished["counts"])
             if options.worst:
-                summary.worst_rows = write_worst(
-                    options.worst, _read_scored(target), names, finished["columns"],
-                    options.worst_rows,
-                )  # fmt: skip
+                with _further_outputs_locked(options):
+                    summary.worst_rows = write_worst(
+                        options.worst, _read_scored(target), names, finished["columns"],
+                        options.worst_rows,
+                    )  # fmt: skip
             return summary
     return _score_rows(score_input, pinned, options, bad_rows, run, note_file)
 
@@ -171,7 +173,9 @@ def _score_rows(
         return Job(target, run, plan, score_input.stamp(), restart, joins_only=options.join)
 
     job = processes.begin_job(begin, options.restart) if several else begin(options.restart)
-    with job, own_devices():
+    with job, own_devices(), contextlib.ExitStack() as held:
+        if job.is_first:  # the processes of a run share its further outputs
+            held.enter_context(_further_outputs_locked(options))
         if not bad_rows.count:  # if another process has read the input
             bad_rows.take(*job.known["bad_rows"])
         names = list(dict.fromkeys(split_scorer_name(scorer)[0] for scorer in scorers))
@@ -227,6 +231,16 @@ def _score_rows(
     for name, scores in summary.counts.ranges.items():
         warn_of_equal_scores(name, scores)
     return summary
+
+
+@contextlib.contextmanager
+def _further_outputs_locked(options: ScoreOptions) -> Iterator[None]:
+    """Holds the locks of the outputs that a run with another --output may write too."""
+    with contextlib.ExitStack() as held:
+        for option, output in (("--costs", options.costs), ("--worst", options.worst)):
+            if output and not is_stream(path_of(output)):
+                held.enter_context(output_lock(path_of(output), option=option))
+        yield
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,7 @@ from faith_jax.core.files import (
     write_text,
 )
 from faith_jax.core.files.stores import path_of, versions
-from tests.core.files.test_files import RUN, rows_file, score
+from tests.core.files.test_files import RUN, rows_file, score, stopped
 from tests.paths import REPOSITORY
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -94,6 +94,25 @@ def test_commands_refuse_an_output_that_another_run_writes(capsys, tmp_path, com
         f"faith-jax: {output}: another run is writing {target}; wait for it, or name another "
         "output."
     )
+
+
+@pytest.mark.parametrize("option", ["--worst", "--costs"])
+def test_a_further_output_of_score_has_one_writer(capsys, tmp_path, monkeypatch, option):
+    further = tmp_path / "further.jsonl"
+    arguments = stopped(tmp_path, monkeypatch, {"bleu": {}})
+    arguments = ["--scorers=bleu", *arguments, f"{option}={further}"]
+    refused = (
+        f"faith-jax: {option}: another run is writing {further}; wait for it, or name another "
+        "output."
+    )
+    with output_lock(further):
+        assert score(capsys, *arguments)[::2] == (2, refused)
+        with output_lock(tmp_path / "s.jsonl.partial" / "rows.0123.jsonl"):
+            assert score(capsys, *arguments)[0] == 0  # shares the outputs of the run it joins
+    assert further.exists()
+    if option == "--worst":  # written again from a finished output
+        with output_lock(further):
+            assert score(capsys, *arguments)[::2] == (2, refused)
 
 
 def refuse_own(output):
