@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import logging
 import os
+import pathlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from faith_jax.cli.data_commands import Describe, Prepare, Tasks
 from faith_jax.cli.evaluate_commands import Accept, Annotate, Calibrate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Plan, Train
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
-from faith_jax.cli.parser import CommandParser, add_commands, command_name
+from faith_jax.cli.parser import CommandParser, add_commands, command_name, output_paths
 from faith_jax.cli.score_commands import Certify, ExportScorer, Score, Scorers
 from faith_jax.cli.shared import (
     TerminatedError,
@@ -45,6 +46,7 @@ from faith_jax.core.errors import (
     path_failure,
     storage_failure,
 )
+from faith_jax.core.files.whole import is_standard_output, only_outputs_on_standard_output
 from faith_jax.core.table import printable
 from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.version import __version__
@@ -206,6 +208,8 @@ def _run_reporting_errors(options: argparse.Namespace, prog: str) -> int:
         with contextlib.ExitStack() as held:
             held.enter_context(raising_signals(prog))
             command = options.make(options)
+            if any(map(is_standard_output, map(pathlib.Path, output_paths(command)))):
+                held.enter_context(only_outputs_on_standard_output())
             if getattr(options, "no_verify", False):
                 from faith_jax.checkpoints.manifest import without_verification
 

@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import OutputPath
 from faith_jax.runs.options import PromptReportOptions
 
 
@@ -19,7 +20,7 @@ class _Conversion:
 
     opens_checkpoints: ClassVar = True
     source: str
-    target: str
+    target: OutputPath
     _: dataclasses.KW_ONLY
     overwrite: bool = False
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from faith_jax.core.heavy_imports import quiet_tensorflow
-from faith_jax.core.settings import Positive
+from faith_jax.core.settings import OutputPath, Positive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Describe(_DataSet):
       %(prog)s true_benchmark --raw=true_files
     """
 
-    plot: str | None = None
+    plot: OutputPath = ""
     wow: str | None = None
 
     def run(self) -> Iterable[str]:

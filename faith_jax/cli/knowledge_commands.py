@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import ClassVar
 
-from faith_jax.core.settings import NotNegative, Positive
+from faith_jax.core.settings import NotNegative, OutputPath, Positive
 from faith_jax.runs.options import CheckOptions, EvidenceOptions
 
 
@@ -33,7 +33,7 @@ class Index:
     """
 
     wikipedia: str
-    folder: str
+    folder: OutputPath
     _: dataclasses.KW_ONLY
     paragraphs: NotNegative = 5
     processes: Positive | None = None
@@ -72,7 +72,7 @@ class Embed:
     """
 
     knowledge_base: str
-    folder: str
+    folder: OutputPath
     _: dataclasses.KW_ONLY
     model: str
     vocabulary: str | None = None

@@ -12,6 +12,7 @@ option, and "Examples:" comes last in the help. A field's name (with dashes, unl
     X | None              None if not given
     str | bool            True if given without a value
     Annotated[T, read]    the result of `read(text)`, which may raise a ValueError with a message
+    OutputPath            a path; "-" is standard output, which nothing else is then printed on
     Annotated[T, Meta]    a number in a range; see `faith_jax.core.settings`
 
 Fields that are not `KW_ONLY` are positional arguments. The placeholder for a value in the help is
@@ -30,7 +31,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from faith_jax.core.errors import ConfigError, did_you_mean, first_duplicate
-from faith_jax.core.settings import from_text
+from faith_jax.core.settings import OutputReader, from_text
 
 _INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")
 _ATTRIBUTE = re.compile(r"(\w+)(?: \((.*?)\))?: (.*)", re.DOTALL)
@@ -172,6 +173,16 @@ def _make_command(cls: type[Any], options: argparse.Namespace) -> Any:
             value = dict(value)
         field_values[field.name] = tuple(value) if isinstance(value, list) else value
     return cls(**field_values)
+
+
+def output_paths(command: Any) -> list[str]:
+    """Returns the paths of the outputs that a command was given."""
+    return [
+        value
+        for field in dataclasses.fields(command)
+        if any(isinstance(part, OutputReader) for part in getattr(field.type, "__metadata__", ()))
+        and (value := getattr(command, field.name))
+    ]
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -24,7 +24,7 @@ from faith_jax.core.files import (
     write_jsonl,
     write_text,
 )
-from faith_jax.core.settings import Positive
+from faith_jax.core.settings import OutputPath, Positive
 
 _NOTE = "quickstart.json"  # in OUTPUT: the options, and how many steps are finished
 _LOG = "quickstart.log"
@@ -52,7 +52,7 @@ class Quickstart:
 
     opens_checkpoints: ClassVar = True
     kept: ClassVar = "the same command goes on where this one was."
-    output: str = "runs/quickstart"
+    output: OutputPath = "runs/quickstart"
     _: dataclasses.KW_ONLY
     steps: Positive = 20
 

@@ -15,6 +15,7 @@ import contextvars
 import dataclasses
 import enum
 import functools
+import pathlib
 import re
 import sys
 import types
@@ -43,6 +44,24 @@ BatchSize = Annotated[
 Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a share in [0, 1]")]
 ShareBelow1 = Annotated[float, msgspec.Meta(ge=0, lt=1, description="a share in [0, 1)")]
 PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1, description="a share in (0, 1]")]
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputReader:
+    """Reads the path of an output on the command line; `ending` = the only one, besides none."""
+
+    ending: str = ""
+
+    def __call__(self, text: str) -> str:
+        if not text:
+            raise ValueError("the path is empty; name a file or folder, or leave the option out")
+        if self.ending and pathlib.Path(text).suffix not in ("", self.ending):
+            written = f"what is written is {self.ending[1:].upper()}; name a {self.ending} file"
+            raise ValueError(f"{text}: {written}")
+        return text
+
+
+OutputPath = Annotated[str, OutputReader()]
 
 
 class BlockFlag:

@@ -31,15 +31,23 @@ def unguard_formula(cell: str) -> str:
     return cell[1:] if re.match(f"'+{_FORMULA}", cell) else cell
 
 
-def printable(text: str, keep: str = "") -> str:
+def printable(text: str, keep: str = "", form: str = "") -> str:
     r"""Replaces control characters, which a terminal would obey, by escapes.
 
-    Characters in `keep`, such as line feeds, are not replaced.
+    Characters in `keep`, such as line feeds, are not replaced. Escapes are those of Python, or of
+    another `form`.
 
-    >>> printable("a\x1b[31mb")
-    'a\\x1b[31mb'
+    >>> printable("a\x1b[31mb"), printable("a\x1b[31mb", form=r"\u{:04x}")
+    ('a\\x1b[31mb', 'a\\u001b[31mb')
     """
-    return _CONTROL.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
+
+    def escape(match: re.Match[str]) -> str:
+        character = match[0]
+        if character in keep:
+            return character
+        return form.format(ord(character)) if form else ascii(character)[1:-1]
+
+    return _CONTROL.sub(escape, text)
 
 
 class Table(NamedTuple):

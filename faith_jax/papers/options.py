@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.core.settings import NotNegative, Positive, PositiveShare
+from faith_jax.core.settings import NotNegative, OutputPath, Positive, PositiveShare
 from faith_jax.runs.options import Names, Resamples
 
 # Options of scorers in the tables of Dziri 2022 and Nandwani 2023; given even if they equal the
@@ -60,7 +60,7 @@ class Output:
     """
 
     name: ClassVar[str]
-    output: str
+    output: OutputPath
     sample: bool = False
 
 

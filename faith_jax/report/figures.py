@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import atomic_file, report_write_errors
+from faith_jax.core.files.whole import stream_kind
 from faith_jax.core.table import printable
 from faith_jax.report.panels import (
     CLASS_COLOURS,
@@ -213,11 +215,10 @@ def save_pages(
 
     `draw` draws a panel on Matplotlib axes; a panel None leaves its place empty.
     """
-    written = []
     panels_per_page = columns * lines
-    for number, start in enumerate(range(0, len(panels), panels_per_page), 1):
-        page = panels[start : start + panels_per_page]
-        target = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+    written = numbered_paths(path, -(-len(panels) // panels_per_page))
+    for number, target in enumerate(written):
+        page = panels[number * panels_per_page :][:panels_per_page]
         wide = min(columns, len(page))
         high = -(-len(page) // wide)
         figure_size = (size[0] * wide, size[1] * high)
@@ -228,10 +229,21 @@ def save_pages(
             else:
                 draw(axes, panel)
         save_figure(figure, target)
-        written.append(target)
     if len(written) > 1:
         logger.info("%s has %d pages, up to %s", path, len(written), written[-1].name)
     return written
+
+
+def numbered_paths(path: pathlib.Path, count: int) -> list[pathlib.Path]:
+    """Returns the paths of several pictures: NAME.png, NAME-2.png ...
+
+    Raises:
+      ConfigError: if they are several, and the path is standard output, a device or a pipe.
+    """
+    if count > 1 and (kind := stream_kind(path)):
+        raise ConfigError(f"{path}: {kind} takes one picture of {count:,}; name a .png file.")
+    further = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in range(2, count + 1))
+    return [path, *further]
 
 
 def _import_pyplot() -> Any:

@@ -26,7 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.core.files import move_into_place, report_write_errors, write_text
-from faith_jax.core.files.whole import is_complete, private_place, remove_tree
+from faith_jax.core.files.whole import (
+    is_complete,
+    is_stream,
+    private_place,
+    remove_tree,
+    through_links,
+)
 from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
 from faith_jax.report.panels import (
@@ -71,14 +77,20 @@ class PageFiles:
         return f"{self._page.stem}_rows_{self._digest.hexdigest()[:16]}"
 
 
-def write_page(page: pathlib.Path, make: Callable[[PageFiles], str]) -> None:
+def write_page(page: pathlib.Path, make: Callable[[PageFiles | None], str]) -> None:
     """Writes a page and its files to any storage; both appear whole or not at all.
 
-    `make` writes the files and returns the page. No other process may write the page meanwhile.
+    `make` writes the files and returns the page; with None, as for a page on standard output, all
+    is in the page. No other process may write the page meanwhile.
 
     Raises:
       ConfigError: the page cannot be written.
     """
+    if is_stream(page):
+        write_text(page, make(None))
+        return
+    with report_write_errors(page):
+        page = through_links(page)
     placed = None
     try:
         with report_write_errors(page), private_place(page) as partial:

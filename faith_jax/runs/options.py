@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -18,6 +18,8 @@ from faith_jax.core.labels import UNSUPPORTED, VERDICTS, label_text, parse_verdi
 from faith_jax.core.settings import (
     InputFormat,
     NotNegative,
+    OutputPath,
+    OutputReader,
     Positive,
     PositiveShare,
     Share,
@@ -61,18 +63,6 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _path_ending_in(ending: str) -> Callable[[str], str]:
-    """Returns a reader of the path of an output that has this ending, or none."""
-
-    def read(text: str) -> str:
-        if text and pathlib.Path(text).suffix not in ("", ending):
-            written = f"what is written is {ending[1:].upper()}; name a {ending} file"
-            raise ValueError(f"{text}: {written}")
-        return text
-
-    return read
-
-
 # The types of options, which also check the values of the command line.
 Names = Annotated[tuple[str, ...], split_names]  # one comma-separated value
 Numbers = Annotated[tuple[int, ...], _whole_numbers]
@@ -81,9 +71,9 @@ Resamples = Annotated[
     msgspec.Meta(ge=100, le=1_000_000, description="a whole number from 100 to 1,000,000"),
 ]
 OpenShare = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
-Html = Annotated[str, _path_ending_in(".html")]
-Png = Annotated[str, _path_ending_in(".png")]
-Json = Annotated[str, _path_ending_in(".json")]
+Html = Annotated[str, OutputReader(".html")]
+Png = Annotated[str, OutputReader(".png")]
+Json = Annotated[str, OutputReader(".json")]
 
 
 def split_scorer_name(named: str) -> tuple[str, str]:
@@ -169,12 +159,12 @@ class ScoreOptions:
       restart: discard the rows of a stopped run with this output
     """
 
-    output: str
+    output: OutputPath
     format: Literal["jsonl", "parquet", "tfds"] | None = None
-    worst: str = ""
+    worst: OutputPath = ""
     worst_rows: Positive = 100
     batch_size: NotNegative = 0
-    costs: str = ""
+    costs: OutputPath = ""
     shards: NotNegative = 0
     join: bool = False
     restart: bool = False
@@ -250,8 +240,8 @@ class EvidenceOptions(FindingOptions, ClaimColumns):
     claims: str
     knowledge_base: str
     _: dataclasses.KW_ONLY
-    output: str
-    json: str = ""
+    output: OutputPath
+    json: OutputPath = ""
     restart: bool = False
 
 
@@ -297,7 +287,7 @@ class CheckOptions(FindingOptions, ClaimColumns):
     form: Literal["nli", "dialfact"] = "nli"
     labels: str | None = None
     verifiable: Share = 0.2
-    output: str = ""
+    output: OutputPath = ""
     html: Html = ""
     batch_size: Positive = 64
     restart: bool = False
@@ -362,7 +352,7 @@ class PlanOptions:
     sweep: bool = False
     partitions: Numbers = ()
     free: ShareBelow1 = 0.2
-    json: str = ""
+    json: OutputPath = ""
     restart: bool = False
     figure: Png = ""
 
@@ -384,7 +374,7 @@ class PromptReportOptions:
     nearest: Positive = 3
     html: Html = ""
     png: Png = ""
-    json: str = ""
+    json: OutputPath = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -420,7 +410,7 @@ class WriteSheets(_Knowledge):
     """
 
     input: str
-    output: str
+    output: OutputPath
     annotators: Names = ()
     questions: Literal["npov", "faithdial", "pmi_decode"] = "npov"
     sample: int | None = None
@@ -461,9 +451,9 @@ class ReadSheets(Sheets):
         no label, or the sheets are an error
     """
 
-    output: str
-    labels: str = ""
-    slices: str = ""
+    output: OutputPath
+    labels: OutputPath = ""
+    slices: OutputPath = ""
     ties: Literal["error", "no-error", "drop", "refuse"] = "error"
 
 
@@ -490,7 +480,7 @@ class AgreementOptions(_Draws, Sheets):
       json (PATH): write all figures
     """
 
-    json: str = ""
+    json: OutputPath = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -511,7 +501,7 @@ class RatingOptions:
     questions: Literal["faithdial", "pmi_decode"]
     input: tuple[str, ...]
     baseline: str = ""
-    json: str = ""
+    json: OutputPath = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -566,7 +556,7 @@ class _ExplainOutput:
     group: ClassVar = "output"
     html: Html = ""
     png: Png = ""
-    json: str = ""
+    json: OutputPath = ""
     color: Literal["auto", "always", "never"] = "auto"
     threshold: Share = 0.1
 
@@ -746,10 +736,10 @@ class EvaluateFiles(EvaluateOptions):
 
     files: tuple[str, ...]
     _: dataclasses.KW_ONLY
-    json: str = ""
-    markdown: str = ""
-    latex: str = ""
-    csv: str = ""
+    json: OutputPath = ""
+    markdown: OutputPath = ""
+    latex: OutputPath = ""
+    csv: OutputPath = ""
     histograms: Png = ""
     roc_curves: Png = ""
 
@@ -785,7 +775,7 @@ class ReportOptions(_ReportSalience, Comparison):
 
     files: tuple[str, ...]
     _: dataclasses.KW_ONLY
-    output: str
+    output: OutputPath
     title: str = ""
     most_examples: Positive = 1_000_000
 

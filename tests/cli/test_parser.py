@@ -1,13 +1,17 @@
 """Commands from dataclasses."""
 
 import dataclasses
-from typing import Annotated, ClassVar, Literal
+import re
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, ClassVar, Literal, get_args
 
 import pytest
 
-from faith_jax.cli import main, t5x_main
-from faith_jax.cli.parser import CommandParser, add_commands
+from faith_jax.cli import _COMMANDS, COMMAND_ENTRY_POINTS, main, t5x_main
+from faith_jax.cli.parser import CommandParser, add_commands, command_name
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import OutputReader
+from faith_jax.papers.commands import Reproduce
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -138,6 +142,33 @@ def test_a_path_that_cannot_be_is_one_line(tmp_path, capsys):
         assert line.startswith("faith-jax: ")
         assert message in line
     assert list(tmp_path.iterdir()) == [loop]
+
+
+def empty_outputs():
+    """Yields for each output of each command a command line with an empty path."""
+    papers = map(EntryPoint.load, entry_points(group=COMMAND_ENTRY_POINTS))
+    for command in (*_COMMANDS, *(cls for cls in papers if cls is not Reproduce)):
+        for cls in getattr(command, "parts", (command,)):
+            words = [command_name(command), *([command_name(cls)] if cls is not command else [])]
+            before = []
+            for field in dataclasses.fields(cls):
+                if any(isinstance(part, OutputReader) for part in get_args(field.type)):
+                    option = f"--{field.name.replace('_', '-')}"
+                    given = [f"{option}="] if field.kw_only else [*before, ""]
+                    name = option if field.kw_only else "[A-Z]+"
+                    yield pytest.param(words, given, name, id=" ".join([*words, field.name]))
+                before += [] if field.kw_only else ["a"]
+
+
+@pytest.mark.parametrize(("words", "given", "name"), empty_outputs())
+def test_an_output_has_a_path(words, given, name, capsys):
+    assert main([*words, *given]) == 2
+    called = " ".join(["faith-jax", *words])
+    assert re.fullmatch(
+        f"{called}: argument {name}: the path is empty; name a file or folder, or leave the option "
+        f"out; see {called} --help.\n",
+        capsys.readouterr().err,
+    )
 
 
 def test_a_name_is_given_once():

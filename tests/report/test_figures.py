@@ -1,5 +1,6 @@
 import dataclasses
 import itertools
+import pathlib
 
 import numpy as np
 import pytest
@@ -17,6 +18,15 @@ from faith_jax.report.salience import salience_picture
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.report.salience_example import EXAMPLE, word_salience
 from tests.statistics.prompt_examples import healthy_run
+
+
+def test_several_pictures_are_in_files(tmp_path):
+    path = tmp_path / "a.png"
+    assert figures.numbered_paths(path, 3) == [path, tmp_path / "a-2.png", tmp_path / "a-3.png"]
+    stream = pathlib.Path("-")
+    assert figures.numbered_paths(stream, 1) == [stream]
+    with pytest.raises(ConfigError, match=r"^-: standard output takes one picture of 2; name a "):
+        figures.numbered_paths(stream, 2)
 
 
 def test_no_legend_covers_a_curve(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 import json
 import math
+import pathlib
 
 import pytest
 
@@ -65,6 +66,27 @@ def test_many_rows_are_in_files_which_go_with_their_page(tmp_path, monkeypatch):
     assert {path.name for path in tmp_path.iterdir()} == {"page.html", other_page.name}
     written(tmp_path, rows[:1])  # has no files
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_page_in_a_stream_has_all_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(page_module, "MOST_BYTES", 10)
+    monkeypatch.chdir(tmp_path)
+    kept = tmp_path / f"-_rows_{'0' * 16}"
+    kept.mkdir()
+    write_page(pathlib.Path("-"), lambda files: page_examples([row(0)], ["s"], files).rows)
+    assert [example["id"] for example in json.loads(capsys.readouterr().out)] == ["0"]
+    assert list(tmp_path.iterdir()) == [kept]
+
+
+def test_the_files_of_a_page_are_beside_what_its_link_leads_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "MOST_BYTES", 10)
+    far = tmp_path / "far"
+    far.mkdir()
+    (tmp_path / "page.html").symlink_to(far / "real.html")
+    folder = written(tmp_path, [row(0)])
+    assert folder.startswith("real_rows_")
+    assert {path.name for path in far.iterdir()} == {"real.html", folder}
+    assert {path.name for path in tmp_path.iterdir()} == {"far", "page.html"}
 
 
 def test_an_error_leaves_the_former_page_and_its_files(tmp_path, monkeypatch):

@@ -28,6 +28,8 @@ from faith_jax.core.files.whole import (
     remove_leftovers,
     remove_new_folders_on_error,
     report_write_errors,
+    stream_kind,
+    through_links,
 )
 
 logger = logging.getLogger("faith_jax")
@@ -57,7 +59,7 @@ def output_lock(
 
     Args:
       output: a file or a folder.
-      lock: the file to lock; None = `.<output>.lock` beside the output.
+      lock: the file to lock; None = `.<output>.lock` beside the output, or beside what it leads to.
       option: the option that names the output, for errors.
       waits: wait until another process releases the lock.
 
@@ -65,14 +67,12 @@ def output_lock(
       TakenError: if another process holds the lock.
       ConfigError: if the lock file cannot be written.
     """
-    path = lock
-    if path is None:
-        place = output.resolve()
-        if not is_remote(output) and output.name not in ("", ".."):
-            place = output.parent.resolve() / output.name  # beside a link, not beside its target
-        path = place.with_name(f".{place.name}{LOCK}")
     with contextlib.ExitStack() as held:
         with report_write_errors(f"{option}: {output}"):
+            path = lock
+            if path is None:
+                place = through_links(output).resolve()
+                path = place.with_name(f".{place.name}{LOCK}")
             try:
                 path, file = _lock(path, waits)
             except OSError as error:
@@ -171,11 +171,14 @@ def check_outputs(
     option_by_path: dict[pathlib.Path, str] = {}
     for option, output in outputs.items():
         path = path_of(output)
-        place = path.resolve()
-        if not output or is_stream(path):
+        kind = stream_kind(path) if output else ""
+        if not output or kind == "a device":
             continue
+        with report_write_errors(f"{option}: {output}"):
+            is_file_or_pipe = kind != "standard output"
+            place = through_links(path).resolve() if is_file_or_pipe else pathlib.Path(kind)
         problem = ""
-        if not has_parent(path):
+        if not kind and not has_parent(path):
             problem = f": {NO_FOLDER}"
         elif path.is_dir() and option not in folders:
             problem = ": cannot be written (a folder)"
@@ -198,4 +201,4 @@ def check_outputs(
 
 def has_parent(path: pathlib.Path) -> bool:
     """Whether a path's parent folder exists; always true on stores, which need no folders."""
-    return is_remote(path) or path.absolute().parent.is_dir()
+    return is_remote(path) or through_links(path).absolute().parent.is_dir()

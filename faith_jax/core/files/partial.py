@@ -28,8 +28,10 @@ from faith_jax.core.files.whole import (
     remove_new_folders_on_error,
     remove_tree,
     report_write_errors,
+    stream_kind,
     sync,
     sync_entry,
+    through_links,
     write_json,
 )
 
@@ -40,9 +42,13 @@ _DIGEST = re.compile(r"[0-9a-f]{32,}")
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the folder for an unfinished output; raises a ConfigError for "-" or a root."""
-    if str(target) == "-":
-        raise ConfigError("-: standard output is no place for an output that is made in parts.")
+    """Returns the folder for an unfinished output; raises a ConfigError for a stream or a root."""
+    if kind := stream_kind(target):
+        raise ConfigError(
+            f"{target}: {kind} is no place for an output that is made in parts; name a file or "
+            "folder."
+        )
+    target = through_links(target)
     if not is_remote(target) and target.name in ("", ".."):
         target = target.resolve()
         if not target.name:
@@ -84,6 +90,7 @@ def resumable_output(
         folder has results of a different run or was not made by a run.
     """
     done = False
+    partial_folder(target)  # raises if the target cannot have one
     with output_lock(target, option=option, waits=waits):
         try:
             yield begin_or_resume(target, run, restart, replaces, option)
@@ -154,6 +161,7 @@ def is_finished(target: pathlib.Path, done: bool = False) -> bool:
     """
     if not is_complete(target):
         return False
+    target = through_links(target)
     if not is_remote(target):
         beside = target.parent.glob(f".{glob.escape(target.name)}.*")
         if partial_folder(target).exists() or any(beside):
@@ -226,6 +234,8 @@ def atomic_folder(
     other arguments and errors see `resumable_output`.
     """
     with contextlib.ExitStack() as held:
+        with report_write_errors(f"{option}: {target}"):
+            target = through_links(target)
         held.enter_context(remove_new_folders_on_error(target.parent))
         with report_write_errors(f"{option}: {target}"):
             if not is_remote(target):

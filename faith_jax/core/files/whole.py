@@ -11,6 +11,7 @@ a folder that others have uploaded does not have this object, and is read as it 
 """
 
 import contextlib
+import contextvars
 import errno
 import glob
 import json
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 from faith_jax.core.errors import ConfigError, InputError, StorageError, storage_failure
 from faith_jax.core.files import growing_rows
@@ -37,11 +38,14 @@ from faith_jax.core.files.stores import (
     upload_file,
     versions,
 )
+from faith_jax.core.table import printable
 
 OURS = {"made_by": "faith_jax"}  # in notes, identifies folders that this package has made
 UPLOAD = "_upload.json"
 _PARTIAL = ".partial"
 _MARK = ".private"  # the locked file in a private folder; other folders have no such file
+_STANDARD_OUTPUT = 1  # its descriptor
+_standard_output = contextvars.ContextVar[IO[str] | None]("standard_output", default=None)
 
 
 @contextlib.contextmanager
@@ -50,21 +54,24 @@ def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
 
     On an error the new file is removed, and an existing file stays. If nothing is written, nothing
     changes. Several processes may write a file at once; the last one wins. A path that is not a
-    regular file, such as a pipe, is written to but not replaced; "-" is standard output.
+    regular file, such as a pipe, is written to but not replaced; "-" is standard output. If it is a
+    link, the file that it leads to is written.
     """
     target = path_of(path)
     with private_place(target) as beside:
         yield beside
         if not beside.exists():
             return
-        if str(target) == "-" and (stream := getattr(sys.stdout, "buffer", None)):
-            sys.stdout.flush()
+        standard_output = _standard_output.get() or sys.stdout
+        if str(target) == "-" and (stream := getattr(standard_output, "buffer", None)):
+            standard_output.flush()
             stream.write(beside.read_bytes())
+            stream.flush()
         elif str(target) == "-":  # sys.stdout of a notebook has no buffer
-            sys.stdout.write(beside.read_text(encoding="utf-8"))
+            standard_output.write(beside.read_text(encoding="utf-8"))
         elif is_stream(target):
             number = _open_file(target)
-            sys.stdout.flush()  # earlier output comes first, if it goes to the same file
+            standard_output.flush()  # earlier output comes first, if it goes to the same file
             place = target if number is None else os.dup(number)
             with open(beside, "rb") as file, open(place, "wb", buffering=0) as stream:
                 shutil.copyfileobj(file, stream)
@@ -72,12 +79,40 @@ def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
             move_into_place(beside, target)
 
 
+@contextlib.contextmanager
+def only_outputs_on_standard_output() -> Iterator[None]:
+    """Lets prints go to standard error, so that only an output is on standard output."""
+    former = _standard_output.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _standard_output.reset(former)
+
+
+def through_links(path: pathlib.Path) -> pathlib.Path:
+    """Returns the path that a link leads to, which need not exist; other paths are unchanged.
+
+    Raises:
+      OSError: the link leads to itself, or the system does not let this user follow it, such as a
+        link of another user in a shared folder.
+    """
+    if is_remote(path) or not path.is_symlink():
+        return path
+    with contextlib.suppress(FileNotFoundError):
+        path.stat()
+    return pathlib.Path(os.path.realpath(path))
+
+
 def move_into_place(source: pathlib.Path, target: pathlib.Path) -> None:
     """Moves a file or folder into place, so that it survives a power cut.
+
+    If the target is a link, what it leads to is replaced.
 
     The data is synced to disk before the move. A folder can only replace an empty folder. If the
     target is on a store, the source is copied.
     """
+    target = through_links(target)
     if not is_remote(target):
         sync(source)
         os.replace(source, target)
@@ -123,11 +158,14 @@ def report_write_errors(place: Any) -> Iterator[None]:
     """Turns storage errors into an error that says that `place` cannot be written.
 
     Raises:
+      BrokenPipeError: if the reader of a pipe has ended.
       StorageError: if the disk is full or fails.
       ConfigError: for all other reasons, which the user can change.
     """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except storage_errors() as error:
         kind = StorageError if storage_failure(error) else ConfigError
         raise kind(f"{place}: cannot be written ({reason(error)}).") from None
@@ -141,7 +179,13 @@ def write_text(path: str | pathlib.Path, text: str) -> None:
 
 def write_json(path: str | pathlib.Path, value: Any) -> None:
     """Writes a value as JSON with `write_text`; paths become strings."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
+    write_text(path, json_text(value, indent=1) + "\n")
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """Returns JSON in which control characters are escapes, since terminals would obey them."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    return printable(text, "\n", r"\u{:04x}")
 
 
 def read_json_or_none(path: pathlib.Path) -> dict[str, Any] | None:
@@ -155,7 +199,7 @@ def read_json_or_none(path: pathlib.Path) -> dict[str, Any] | None:
 
 def write_jsonl(path: str | pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes rows as JSON lines with `write_text`."""
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_text(path, "".join(json_text(row) + "\n" for row in rows))
 
 
 def make_output_folder(output: str | pathlib.Path, option: str = "--output") -> pathlib.Path:
@@ -163,7 +207,7 @@ def make_output_folder(output: str | pathlib.Path, option: str = "--output") -> 
     folder = path_of(output)
     with report_write_errors(f"{option}: {folder}"):
         if not is_remote(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            through_links(folder).mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -224,6 +268,7 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
         with tempfile.TemporaryDirectory(prefix="faith_jax_") as temporary:
             yield pathlib.Path(temporary) / target.name
         return
+    target = through_links(target)
     remove_leftovers(target)
     while True:
         folder = pathlib.Path(tempfile.mkdtemp(_PARTIAL, f".{target.name}.", target.parent))
@@ -257,6 +302,7 @@ def remove_leftovers(target: pathlib.Path) -> None:
 
     On file systems without locks, folders that are not empty stay.
     """
+    target = through_links(target)
     for folder in target.parent.glob(private_pattern(target.name)):
         with contextlib.suppress(OSError):
             lock = lock_file(folder / _MARK) if (folder / _MARK).exists() else None
@@ -315,6 +361,20 @@ def is_stream(path: pathlib.Path) -> bool:
         return False
     is_special = path.exists() and not (path.is_file() or path.is_dir())
     return str(path) == "-" or is_special or _open_file(path) is not None
+
+
+def is_standard_output(path: pathlib.Path) -> bool:
+    """Whether a path is "-", or leads to standard output as /dev/stdout does."""
+    return not is_remote(path) and (str(path) == "-" or _open_file(path) == _STANDARD_OUTPUT)
+
+
+def stream_kind(path: pathlib.Path) -> str:
+    """Returns what a path is if it is one of `is_stream`, such as "a pipe"; "" = it is none."""
+    if not is_stream(path):
+        return ""
+    if is_standard_output(path):
+        return "standard output"
+    return "a device" if path.is_char_device() or path.is_block_device() else "a pipe"
 
 
 def _open_file(path: pathlib.Path) -> int | None:

@@ -334,6 +334,8 @@ def _prepare_beside(
 ) -> None:
     """Prepares the data beside its final place and moves it there, so a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
+    if target.is_symlink() and cache_folder() in target.parents:
+        target.unlink()  # to the copy of a store's data, which stays as it is
     with atomic_folder(target, "a data set", True, "--data-dir", waits=True) as place:
         if _read_metadata(builder).get("raw_fingerprint") == _fingerprint_raw_files(paths):
             return  # another process was faster

@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from faith_jax.core.heavy_imports import quiet_tensorflow
-from faith_jax.core.settings import Positive, PositiveNumber, PositiveShare
+from faith_jax.core.settings import OutputPath, Positive, PositiveNumber, PositiveShare
 from faith_jax.papers.options import GeneratorOptions
 from faith_jax.runs.options import Names
 
@@ -52,7 +52,7 @@ class MutateClaims(GeneratorOptions):
     opens_checkpoints: ClassVar = True
     folder: str
     _: dataclasses.KW_ONLY
-    output: str
+    output: OutputPath
     model: str = ""
     infiller: str = ""
     masker: str = ""

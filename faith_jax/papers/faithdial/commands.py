@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.heavy_imports import quiet_tensorflow
-from faith_jax.core.settings import Positive, PositiveShare
+from faith_jax.core.settings import OutputPath, Positive, PositiveShare
 from faith_jax.papers.options import GeneratorOptions
 
 
@@ -40,7 +40,7 @@ class ControlTokens:
     _: dataclasses.KW_ONLY
     model: str = ""
     nli: str = ""
-    pairs: str = ""
+    pairs: OutputPath = ""
     labels: str | None = None
     max_length: int | None = None
 
@@ -92,7 +92,7 @@ class Negatives(GeneratorOptions):
     opens_checkpoints: ClassVar = True
     folder: str
     _: dataclasses.KW_ONLY
-    output: str
+    output: OutputPath
     model: str
     perturbations: Positive = 7
     top_p: PositiveShare = 0.6

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from faith_jax.core.settings import OutputPath
 from faith_jax.papers.npov.options import NpovCombinations, NpovErrors, NpovTopics
 
 
@@ -15,7 +16,7 @@ class Inputs(NpovCombinations, NpovTopics):
       output (FOLDER): gets a file for each temperature: t0.0.jsonl and t0.7.jsonl
     """
 
-    output: str
+    output: OutputPath
 
     def run(self) -> list[str]:
         from faith_jax.papers.npov.error_sets import write_inputs
@@ -36,7 +37,7 @@ class Sets(NpovErrors, NpovTopics):
     """
 
     input: str
-    output: str
+    output: OutputPath
 
     def run(self) -> str:
         from faith_jax.papers.npov.error_sets import write_sets

@@ -1,7 +1,6 @@
 """The run `accept`: decides about new rows by a calibration, and tests whether they resemble it."""
 
 import dataclasses
-import json
 import logging
 import math
 from collections import Counter
@@ -13,6 +12,7 @@ import numpy as np
 from faith_jax.core.errors import ConfigError, did_you_mean, pluralize
 from faith_jax.core.files import atomic_file, report_write_errors, reserve_outputs
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.files.whole import json_text
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.table_pages import render_table
@@ -81,7 +81,7 @@ def accept(options: AcceptOptions) -> str:
                         probability = round(decider.probability(score), 6)
                     counts[row["corpus"]].update((decision, f"{decision} {row['label']}"))
                     row |= {"decision": decision, "probability": probability, "reason": reason}
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    file.write(json_text(row) + "\n")
         likenesses = _compare_with_calibration(options, corpora, deciders, field)
     cells, notes = [], []
     for name, count in counts.items():

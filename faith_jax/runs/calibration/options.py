@@ -7,7 +7,9 @@ import dataclasses
 from typing import Literal
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.settings import NotNegative
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.files.whole import is_stream
+from faith_jax.core.settings import NotNegative, OutputPath
 from faith_jax.runs.options import Json, OpenShare, Png
 
 Guarantee = Literal["learn_then_test", "conformal_risk_control"]
@@ -81,7 +83,7 @@ class AcceptOptions:
     files: tuple[str, ...]
     _: dataclasses.KW_ONLY
     calibration: str
-    output: str
+    output: OutputPath
     corpus: str = ""
     pooled: bool = False
     alarm: OpenShare = 0.01
@@ -91,5 +93,5 @@ class AcceptOptions:
     def __post_init__(self):
         if self.corpus and self.pooled:
             raise ConfigError("Give either --corpus or --pooled.")
-        if not self.output.endswith(".jsonl") and self.output != "-":
+        if not self.output.endswith(".jsonl") and not is_stream(path_of(self.output)):
             raise ConfigError(f"--output: {self.output}: name a .jsonl file.")

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Literal
 
+from faith_jax.core.settings import OutputPath
 from faith_jax.runs.options import Json, OpenShare
 
 
@@ -32,8 +33,8 @@ class CertifyOptions:
     references: str = ""
     tolerance: OpenShare | None = None
     vocabulary: str = ""
-    write_pairs: str = ""
-    write_model: str = ""
+    write_pairs: OutputPath = ""
+    write_model: OutputPath = ""
     json: Json = ""
 
 
@@ -50,6 +51,6 @@ class ExportScorerOptions:
 
     card: str
     folder: str
-    output: str
+    output: OutputPath
     _: dataclasses.KW_ONLY
     option: tuple[str, ...] = ()

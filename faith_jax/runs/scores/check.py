@@ -18,11 +18,13 @@ from faith_jax.core.files import (
     is_finished,
     is_moved,
     move_output,
+    partial_folder,
     resumable_output,
     scratch_place,
     write_text,
 )
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.files.whole import is_stream
 from faith_jax.core.labels import (
     NOT_VERIFIABLE,
     UNSUPPORTED,
@@ -87,7 +89,10 @@ def check(options: CheckOptions) -> Iterator[str]:
     """
     outputs = {"--output": options.output, "--html": options.html}
     check_outputs(options.input, outputs)
-    complete = [o for o, output in outputs.items() if output and is_finished(path_of(output))]
+    if options.output:
+        partial_folder(path_of(options.output))  # raises if the output cannot have one
+    paths = {option: path_of(output) for option, output in outputs.items() if output}
+    complete = [o for o, path in paths.items() if not is_stream(path) and is_finished(path)]
     # A run that was killed between moving its output and its end makes both outputs again.
     ends = "--output" in complete and is_moved(path_of(options.output))
     lacks_page = bool(options.html) and complete == ["--output"] and not ends

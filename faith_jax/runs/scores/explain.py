@@ -139,12 +139,10 @@ def write_explanations(options: ExplainOptions) -> list[SaliencePicture]:
         title = "Salience" if len(drawn) > 1 else f"Salience: {drawn[0].query}".rstrip(": ")
         write_text(options.html, salience_page(title, drawn))
     if options.png:
-        from faith_jax.report.figures import save_heat_map
+        from faith_jax.report.figures import numbered_paths, save_heat_map
 
-        for number, picture in enumerate(drawn, 1):
-            path = path_of(options.png)
-            if number > 1:
-                path = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        paths = numbered_paths(path_of(options.png), len(drawn))
+        for picture, path in zip(drawn, paths, strict=True):
             save_heat_map(picture, path)
     if options.json:
         write_jsonl(options.json, map(_json_row, drawn))

@@ -22,6 +22,7 @@ from faith_jax.core.files import (
     append_rows,
     atomic_file,
     atomic_folder,
+    check_outputs,
     check_settings,
     count_kept_rows,
     count_whole_rows,
@@ -33,6 +34,7 @@ from faith_jax.core.files import (
     resumable_output,
     truncate_rows,
     write_json,
+    write_jsonl,
     write_text,
 )
 from faith_jax.core.rows import read_jsonl
@@ -297,9 +299,102 @@ def test_links_to_what_is_open_are_written_to(tmp_path):
     assert further.is_symlink()
 
 
-def test_parts_of_an_output_are_not_kept_for_standard_output():
-    with pytest.raises(ConfigError, match=r"-: standard output is no place"):
-        partial_folder(pathlib.Path("-"))
+@pytest.mark.parametrize(
+    ("stream", "kind"),
+    [
+        ("-", "standard output"),
+        ("/proc/self/fd/1", "standard output"),
+        (os.devnull, "a device"),
+        ("pipe", "a pipe"),
+    ],
+)
+def test_parts_of_an_output_are_not_kept_for_a_stream(tmp_path, monkeypatch, stream, kind):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    text = f"{stream}: {kind} is no place for an output that is made in parts; name a file or fol"
+    with pytest.raises(ConfigError, match=text), resumable_output(pathlib.Path(stream), RUN):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_is_kept_and_what_it_leads_to_is_written(tmp_path, is_there):
+    far, link, further = tmp_path / "far", tmp_path / "link.txt", tmp_path / "further.txt"
+    far.mkdir()
+    link.symlink_to("far/real.txt")
+    further.symlink_to(link)
+    if is_there:
+        (far / "real.txt").write_text("old")
+    with (
+        output_lock(further),
+        pytest.raises(ConfigError, match="another run is writing"),
+        output_lock(far / "real.txt"),
+    ):
+        pass
+    with atomic_file(further) as beside:
+        assert beside.parent.parent == far
+        beside.write_text("new")
+    assert (far / "real.txt").read_text() == "new"
+    assert link.is_symlink()
+    assert further.is_symlink()
+    assert [path.name for path in far.iterdir()] == ["real.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["far", "further.txt", "link.txt"]
+
+
+def test_parts_of_an_output_are_kept_beside_what_a_link_leads_to(tmp_path):
+    far, link = tmp_path / "far", tmp_path / "s.jsonl"
+    far.mkdir()
+    link.symlink_to(far / "real.jsonl")
+    with resumable_output(link, RUN) as folder:
+        assert folder == far / "real.jsonl.partial"
+        write_text(folder / "made", "rows")
+        move_output(folder / "made", link)
+    assert (far / "real.jsonl").read_text() == "rows"
+    assert link.is_symlink()
+    assert [path.name for path in far.iterdir()] == ["real.jsonl"]
+
+
+def test_a_folder_is_replaced_behind_its_link(tmp_path):
+    far, link = tmp_path / "far", tmp_path / "link"
+    link.symlink_to(far)
+    for contents in ("old", "new"):  # at first the link leads to nothing
+        with atomic_folder(link, "a checkpoint", replaces=True) as folder:
+            folder.mkdir()
+            (folder / "model.json").write_text(contents)
+    assert (far / "model.json").read_text() == "new"
+    assert link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["far", "link"]
+
+
+def test_a_link_to_itself_is_one_error(tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    text = f"^--json: {loop}: cannot be written .*Too many levels of symbolic links"
+    with pytest.raises(ConfigError, match=text):
+        check_outputs([], {"--json": str(loop)})
+    with pytest.raises(ConfigError, match=text), output_lock(loop, option="--json"):
+        pass
+
+
+def test_two_outputs_do_not_share_a_stream(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for first, second in (("-", "-"), ("-", "/proc/self/fd/1"), (str(pipe), str(pipe))):
+        text = f"--csv: {second} is the output of --json too."
+        with pytest.raises(ConfigError, match=text):
+            check_outputs([], {"--json": first, "--csv": second})
+    check_outputs([], {"--json": os.devnull, "--csv": os.devnull, "--latex": "-", "--html": ""})
+
+
+def test_json_has_no_control_characters(tmp_path):
+    value = {"a\x9b\n": ["\u202eab\x7f", "\u00e9\u65e5"]}
+    for write, parsed in ((write_json, value), (write_jsonl, [value])):
+        write(tmp_path / "a.json", parsed)
+        text = (tmp_path / "a.json").read_text(encoding="utf-8")
+        assert r"a\u009b\n" in text
+        assert r"\u202eab\u007f" in text
+        assert "\u00e9\u65e5" in text
+        assert json.loads(text) == value
 
 
 def test_an_output_that_another_run_finished_meanwhile(tmp_path):

@@ -71,18 +71,6 @@ def test_a_link_under_a_name_that_can_be_guessed(tmp_path, foreign, name):
 
 
 @pytest.mark.parametrize("place", ["thesis.txt", "new.txt"])
-def test_the_lock_of_a_link_is_beside_it(tmp_path, foreign, place):
-    target = tmp_path / "table.md"
-    target.symlink_to(foreign / place)
-    with output_lock(target):
-        assert [path.name for path in tmp_path.glob(".*")] == [".table.md.lock"]
-        assert [path.name for path in foreign.iterdir()] == ["thesis.txt"]
-        write_table(target)
-    assert not target.is_symlink()
-    assert target.read_text() == "ours"
-
-
-@pytest.mark.parametrize("place", ["thesis.txt", "new.txt"])
 def test_a_link_under_the_name_of_a_lock(tmp_path, foreign, place):
     out = tmp_path / "out"
     out.mkdir()

@@ -146,6 +146,17 @@ def test_what_cannot_be_decided(run, rows, options, message):
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("output", ["-", "/proc/self/fd/1", "/dev/null"])
+def test_rows_are_written_to_a_stream(calibration, tmp_path, capfd, output):
+    path = write_rows(tmp_path / "new.jsonl", [with_score(1.0)])
+    assert main(["accept", str(path), f"--calibration={calibration}", f"--output={output}"]) == 0
+    written = capfd.readouterr().out
+    if output == "/dev/null":
+        assert written.startswith("Decisions by")
+    else:
+        assert [json.loads(line)["decision"] for line in written.splitlines()] == ["abstain"]
+
+
 def test_scores_outside_of_the_range_of_the_calibration(tmp_path, capsys):
     scored = [{**row, "scores": {"token_f1": row["label"] * 0.5}} for row in scored_rows(300)]
     path = write_rows(tmp_path / "labelled.jsonl", scored)

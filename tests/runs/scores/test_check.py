@@ -309,7 +309,19 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
     page = output.rename(tmp_path / "page.html")
     status, _, err = command(*arguments, f"--model={nli}", f"--html={page}")
     assert (status, f"--html: {page} exists already" in err) == (2, True)
+    status, _, err = command(*arguments[:-1], f"--model={nli}", "--output=/dev/null")
+    device = "/dev/null: a device is no place for an output that is made in parts; name a file or"
+    assert (status, device in err, "remove" in err) == (2, True, False)
     assert sorted(path.name for path in tmp_path.iterdir()) == [page.name, responses.name]
+
+
+def test_a_page_on_standard_output_is_alone_there(command, nli, base, responses):
+    arguments = ("check", f"--input={responses}", f"--knowledge-base={base}", f"--model={nli}")
+    status, table, _ = command(*arguments)
+    assert status == 0
+    status, page, errors = command(*arguments, "--html=-")
+    assert (status, page[:15], page[-8:].strip()) == (0, "<!doctype html>", "</html>")
+    assert table in errors
 
 
 def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path, caplog):

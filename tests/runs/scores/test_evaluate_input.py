@@ -44,6 +44,26 @@ def test_scores_of_ones_own_model_need_little(capsys, tmp_path):
     assert "own: rows without generated_text, in which pronouns are counted" in error
 
 
+@pytest.mark.parametrize("form", ["json", "csv", "markdown", "latex"])
+@pytest.mark.parametrize("labels", [LABELS, [None] * len(LABELS)])
+def test_only_the_output_is_on_standard_output(capsys, tmp_path, form, labels):
+    path, file = write(tmp_path / "rows.jsonl", SCORES, labels), tmp_path / f"out.{form}"
+    status, table, _ = evaluate(capsys, path, f"--{form}={file}")
+    assert (status, len(table) > 3) == (0, True)
+    assert main(["evaluate", str(path), f"--{form}=-"]) == 0
+    output, errors = capsys.readouterr()
+    assert output == file.read_text(encoding="utf-8")
+    assert errors.splitlines()[-len(table) :] == table
+    assert evaluate(capsys, path) == (0, table, "")  # of the next command in this process
+
+
+def test_standard_output_takes_one_output(capsys, tmp_path):
+    path = write(tmp_path / "rows.jsonl", SCORES, LABELS)
+    status, lines, error = evaluate(capsys, path, "--json=-", "--csv=-")
+    assert (status, lines) == (2, [])
+    assert error == "faith-jax: --csv: - is the output of --json too."
+
+
 def test_the_rows_of_the_documentation(capsys, tmp_path):
     text = (REPOSITORY / "docs" / "scores.md").read_text(encoding="utf-8")
     path = tmp_path / "own.jsonl"
