@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, pluralize
-from faith_jax.core.files import ROWS, report_write_errors, resumable_output, write_json
+from faith_jax.core.files import (
+    ROWS,
+    check_outputs,
+    output_locks,
+    report_write_errors,
+    resumable_output,
+    write_json,
+)
 from faith_jax.core.files.stores import path_of
 from faith_jax.planning import sweep as sweeps
 from faith_jax.planning.compiled_costs import Roofline
@@ -43,7 +50,9 @@ def plan(recipe: Recipe, options: PlanOptions) -> Report:
             f"--sweep: the memory of {topology.name} is not known; name TPUs or GPUs with "
             "--topology."
         )
+    check_outputs([], {"--json": options.json, "--figure": options.figure})
     with contextlib.ExitStack() as held:
+        held.enter_context(output_locks({"--figure": options.figure}))
         process = held.enter_context(CompilingProcess(recipe, topology))
         planner: Planner = process
         if options.json:

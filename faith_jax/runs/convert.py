@@ -36,6 +36,7 @@ from faith_jax.core.files import (
     defer_interrupts,
     is_finished,
     output_lock,
+    partial_folder,
     report_write_errors,
 )
 from faith_jax.core.files.stores import is_remote, path_of
@@ -162,6 +163,7 @@ def is_npy_file(path: str | pathlib.Path) -> bool:
 
 def free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
     """Returns the path of a target; raises ConfigError, before any work, if it is not free."""
+    partial_folder(path_of(target))  # raises if the target cannot have one
     place = path_of(target).absolute()
     read = [path_of(source).resolve() for source in sources if source]
     problem = ""

@@ -120,6 +120,8 @@ def test_a_sweep_that_was_stopped_resumes_recommends_and_writes(tmp_path, monkey
         (["--topology=h100:8", "--partitions=2"], "--partitions: goes with --sweep."),
         (["--topology=h100:8", "--figure=a.png"], "--figure: goes with --sweep."),
         (["--topology=h100:8", "--free=1.5"], "a share in [0, 1)"),
+        (["--topology=h100:8", "--sweep", "--figure=no/a.png"], "make its folder first."),
+        (["--topology=h100:8", "--json=-"], "-: standard output is no place for an output that"),
     ],
 )
 def test_a_mistake_is_one_line(arguments, message, capsys, tmp_path):

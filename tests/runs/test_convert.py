@@ -95,6 +95,13 @@ def test_overwrite_replaces_nothing_but_checkpoints(tmp_path, source):
     assert (home / "thesis.txt").read_text() == "years of work"
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_stream_is_no_target(source, overwrite):
+    for target, kind in (("-", "standard output"), ("/dev/null", "a device")):
+        with pytest.raises(ConfigError, match=f"^{target}: {kind} is no place for an output that"):
+            export_checkpoint(str(source), target, overwrite)
+
+
 def test_overwrite_does_not_lose_the_source(tmp_path, source):
     before = stored(source)
     inner = shutil.copytree(source, source / "inner")

@@ -17,6 +17,7 @@ from faith_jax.core.files.locks import (
     check_outputs,
     has_parent,
     output_lock,
+    output_locks,
     reserve_outputs,
     working_folder,
 )

@@ -132,6 +132,16 @@ def working_folder(
             yield folder, lock
 
 
+@contextlib.contextmanager
+def output_locks(outputs: Mapping[str, str]) -> Iterator[None]:
+    """Holds the locks of outputs, by option; "" = no output. Streams have no locks."""
+    with contextlib.ExitStack() as held:
+        for option, output in outputs.items():
+            if output and not is_stream(path_of(output)):
+                held.enter_context(output_lock(path_of(output), option=option))
+        yield
+
+
 def reserve_outputs(
     outputs: Callable[P, tuple[Iterable[str], Mapping[str, str]]],
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -146,10 +156,7 @@ def reserve_outputs(
         def run_with_outputs(*args: P.args, **kwargs: P.kwargs) -> T:
             read, written = outputs(*args, **kwargs)
             check_outputs(read, written)
-            with contextlib.ExitStack() as held:
-                for option, output in written.items():
-                    if output and not is_stream(path_of(output)):
-                        held.enter_context(output_lock(path_of(output), option=option))
+            with output_locks(written):
                 return run(*args, **kwargs)
 
         return run_with_outputs

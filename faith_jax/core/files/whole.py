@@ -205,6 +205,8 @@ def write_jsonl(path: str | pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> 
 def make_output_folder(output: str | pathlib.Path, option: str = "--output") -> pathlib.Path:
     """Makes the folder that an option names; raises a ConfigError if it cannot be made."""
     folder = path_of(output)
+    if kind := stream_kind(folder):
+        raise ConfigError(f"{option}: {folder}: {kind} is no place for a folder; name a folder.")
     with report_write_errors(f"{option}: {folder}"):
         if not is_remote(folder):
             through_links(folder).mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean, plurali
 from faith_jax.core.files import (
     check_outputs,
     move_output,
+    output_locks,
     resumable_output,
     stamp,
     write_json,
@@ -98,7 +99,8 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     for name in ("output", "json", "restart"):
         del run[name]
     run["read"] = [stamp([claims_file]), msgspec.structs.asdict(base.manifest)]
-    with resumable_output(target, run, options.restart) as folder:
+    further = {"--json": options.json}
+    with output_locks(further), resumable_output(target, run, options.restart) as folder:
         rows = folder / ROWS
         done = keep_whole_batches(rows, len(claims), _BATCH)
         if done:

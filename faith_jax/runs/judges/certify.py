@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, pluralize
-from faith_jax.core.files import atomic_folder, check_outputs, write_json, write_jsonl
+from faith_jax.core.files import atomic_folder, reserve_outputs, write_json, write_jsonl
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, read_json, read_jsonl
 from faith_jax.core.schema import Text, read_as, read_toml_as
@@ -205,6 +205,12 @@ _COLUMNS = (
 )
 
 
+def _inputs_and_outputs(options: CertifyOptions) -> tuple[list[str], dict[str, str]]:
+    outputs = {"--json": options.json, "--write-pairs": options.write_pairs}
+    return [options.references, options.folder], outputs
+
+
+@reserve_outputs(_inputs_and_outputs)
 def certify(options: CertifyOptions) -> tuple[str, bool]:
     """Returns the table of a judge's certification, and whether it is certified.
 
@@ -215,8 +221,6 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
     name, pairs = options.card, certification_pairs()
     check_is_judge(name)
     card = read_card(name)
-    outputs = {"--json": options.json, "--write-pairs": options.write_pairs}
-    check_outputs([options.references, options.folder], outputs)
     if options.write_pairs:
         write_jsonl(options.write_pairs, pair_rows(pairs, card))
     if options.write_model and (options.folder or name.endswith(ENDING)):

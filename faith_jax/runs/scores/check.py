@@ -18,6 +18,7 @@ from faith_jax.core.files import (
     is_finished,
     is_moved,
     move_output,
+    output_locks,
     partial_folder,
     resumable_output,
     scratch_place,
@@ -101,7 +102,7 @@ def check(options: CheckOptions) -> Iterator[str]:
         raise ConfigError(f"{option}: {outputs[option]} exists already; remove it or name another.")
     if options.claim:
         logger.setLevel(logging.WARNING)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, output_locks({"--html": options.html}):
         target = path_of(options.output or f"{folder}/checked.jsonl")
         form = form_of(target)
         bad_rows = BadRows(skip=options.skip_bad_rows)

@@ -34,7 +34,7 @@ from faith_jax.core.files import (
     is_finished,
     make_output_folder,
     move_into_place,
-    output_lock,
+    output_locks,
     partial_folder,
     partial_note,
     read_json_or_none,
@@ -42,7 +42,7 @@ from faith_jax.core.files import (
     write_json,
 )
 from faith_jax.core.files.stores import is_remote, path_of, storage_errors
-from faith_jax.core.files.whole import is_complete, is_stream
+from faith_jax.core.files.whole import is_complete
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.datasets.grounded_rows import ExampleRow
@@ -89,8 +89,8 @@ def score(
     if options.worst and pathlib.PurePath(options.worst).suffix not in (".csv", ".jsonl"):
         raise ConfigError(f"--worst: {options.worst}: name a .csv or .jsonl file.")
     outputs = {"--output": options.output, "--costs": options.costs, "--worst": options.worst}
-    # A folder may be a TFDS output; a later check says whether it is in the way.
-    check_outputs(score_input.input, outputs, folders=("--output",))
+    # A folder may be in the way of a TFDS output, which a later check says.
+    check_outputs(score_input.input, outputs, folders=("--output",) if form == TFDS else ())
     bad_rows = bad_rows or BadRows()
     partial = partial_folder(target)  # has a name even if the target is "."
     # Notes for a rerun how the output was made; the note is void if the output changed since.
@@ -131,7 +131,7 @@ def score(
             summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
             summary.counts.add_json(finished["counts"])
             if options.worst:
-                with _further_outputs_locked(options):
+                with output_locks({"--worst": options.worst}):
                     summary.worst_rows = write_worst(
                         options.worst, _read_scored(target), names, finished["columns"],
                         options.worst_rows,
@@ -175,7 +175,8 @@ def _score_rows(
     job = processes.begin_job(begin, options.restart) if several else begin(options.restart)
     with job, own_devices(), contextlib.ExitStack() as held:
         if job.is_first:  # the processes of a run share its further outputs
-            held.enter_context(_further_outputs_locked(options))
+            further = {"--costs": options.costs, "--worst": options.worst}
+            held.enter_context(output_locks(further))
         if not bad_rows.count:  # if another process has read the input
             bad_rows.take(*job.known["bad_rows"])
         names = list(dict.fromkeys(split_scorer_name(scorer)[0] for scorer in scorers))
@@ -231,16 +232,6 @@ def _score_rows(
     for name, scores in summary.counts.ranges.items():
         warn_of_equal_scores(name, scores)
     return summary
-
-
-@contextlib.contextmanager
-def _further_outputs_locked(options: ScoreOptions) -> Iterator[None]:
-    """Holds the locks of the outputs that a run with another --output may write too."""
-    with contextlib.ExitStack() as held:
-        for option, output in (("--costs", options.costs), ("--worst", options.worst)):
-            if output and not is_stream(path_of(output)):
-                held.enter_context(output_lock(path_of(output), option=option))
-        yield
 
 
 @dataclasses.dataclass(frozen=True)

@@ -325,6 +325,13 @@ def test_a_signal_waits_for_the_end_of_a_write(number):
         signal.signal(number, before)
 
 
+@pytest.mark.parametrize(("stream", "kind"), [("-", "standard output"), ("/dev/null", "a device")])
+def test_a_stream_is_no_folder(stream, kind):
+    text = f"^OUTPUT: {stream}: {kind} is no place for a folder; name a folder.$"
+    with pytest.raises(ConfigError, match=text), working_folder(stream, "OUTPUT"):
+        pass
+
+
 def test_room_on_the_disk_is_checked(tmp_path):
     files.check_space(tmp_path / "new" / "checkpoint", 1000)
     text = r"checkpoint: No space left on device: 1,000,000,000,000\.0 MB are needed, .* are free"

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from faith_jax.core.files import output_lock
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import dialfact
 from faith_jax.datasets.samples import sample_folder
@@ -172,6 +173,17 @@ def test_wrong_options_are_one_line(command, base, claims, tmp_path, arguments, 
     status, _, err = command("evidence", claims, base, f"--output={tmp_path / 'o'}", *arguments)
     assert (status, err.count("\n")) == (2, 1)
     assert message in err
+    assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl"}
+
+
+def test_the_figures_of_recall_have_one_writer(command, base, claims, tmp_path):
+    figures = tmp_path / "recall.json"
+    with output_lock(figures):
+        status, out, err = command(
+            "evidence", claims, base, f"--output={tmp_path / 'o'}", f"--json={figures}"
+        )
+    assert (status, out) == (2, "")
+    assert f"--json: another run is writing {figures}; wait for it, or name another output." in err
     assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl"}
 
 

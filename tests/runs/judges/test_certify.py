@@ -209,6 +209,7 @@ def test_the_tiny_model_is_written_to_try_cards_of_ones_own(few, command, tmp_pa
         ([CARD, "FOLDER", "--references=ROWS"], '{"pair": 1}\n{"pair": 1}', "1 is given twice"),
         ([CARD, "FOLDER", "--references=ROWS"], "", "has no rows"),
         ([CARD, "FOLDER", "--references=ROWS", "--write-pairs=ROWS"], "{}", "would overwrite the"),
+        ([CARD, "--json=-", "--write-pairs=-"], None, "--write-pairs: - is the output of --json"),
         (["CARDFILE"], None, "a card of your own has no tiny model; give its FOLDER"),
     ],
 )

@@ -303,6 +303,9 @@ def test_a_finished_run_is_left_as_it_is(capsys, tmp_path, rows_file, output, ca
             rows_file.write_text(rows_file.read_text() * 2)
         status, _, err = score(capsys, *run, *extra.removesuffix(" -").split())
         assert (status, "exists already; remove it" in err) == (2, True)
+    (tmp_path / "d.jsonl").mkdir()  # is no place for a file
+    status, _, err = score(capsys, *run[:-1], f"--output={tmp_path / 'd.jsonl'}")
+    assert (status, "d.jsonl: cannot be written (a folder)." in err) == (2, True)
     assert contents == {path: path.stat().st_mtime_ns for path in (target, *target.rglob("*"))}
 
 
