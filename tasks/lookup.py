@@ -14,6 +14,7 @@ from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, did_yo
 from faith_jax.core.user_modules import load_entry_points, locate_user_module
 from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
 from faith_jax.tasks import faithdial, npov
+from faith_jax.tokenizers.vocabularies import fingerprint_of, has_texts, name_of, tokenizer_of
 
 # Beginnings of the names of splits that are not for training.
 _VALIDATION = ("validation", "valid", "val", "development", "dev", "eval", "test")
@@ -123,6 +124,34 @@ def _counted_rows(task: Any, split: str, count: int) -> Iterator[None]:
         del task.num_input_examples
 
 
+def check_features(task: Any) -> None:
+    """Checks that a task's inputs and targets are tokens of one vocabulary.
+
+    Raises:
+      ConfigError: if a feature is missing, is no list of whole numbers, or has other ids.
+    """
+    if "targets" not in task.output_features:
+        raise ConfigError(
+            f"{task.name}: its features are {', '.join(task.output_features)}; "
+            "expected 'targets', and 'inputs' but for a decoder-only model."
+        )
+    features = {
+        n: task.output_features[n] for n in ("inputs", "targets") if n in task.output_features
+    }
+    for name, feature in features.items():
+        if feature.rank != 1 or not feature.dtype.is_integer:
+            raise ConfigError(
+                f"{task.name}: expected a list of token ids as feature {name!r}, got values of "
+                f"{feature.dtype.name} with rank {feature.rank}."
+            )
+    vocabularies = [tokenizer_of(feature.vocabulary) for feature in features.values()]
+    if len(set(map(fingerprint_of, filter(has_texts, vocabularies)))) > 1:
+        raise ConfigError(
+            f"{task.name}: its inputs have the vocabulary {name_of(vocabularies[0])}, its targets "
+            f"{name_of(vocabularies[1])}; give both that of the model."
+        )
+
+
 def check_steered(task: Any | None) -> None:
     """Checks that a task's inputs have control tokens if gin sets some; None = no task.
 
@@ -163,13 +192,18 @@ def error_labels(task: Any) -> dict[str, str] | None:
     return {"no_error": no_error, "error": error}
 
 
-def check_cached(task: Any, module: str | None = None) -> None:
-    """Checks that a task or all tasks of a mixture have an offline cache.
+def check_cached(task: Any, use_cached: bool, module: str | None = None) -> None:
+    """Checks that a task or all tasks of a mixture have an offline cache if it is used.
 
     Raises:
-      ConfigError: names the command that makes the cache, with the module of the task.
+      ConfigError: names the command that makes the cache, with the module of the task; or a task
+        that is read from its cache only.
     """
     for part in getattr(task, "tasks", [task]):
+        if not use_cached:
+            if part.requires_caching:
+                raise ConfigError(f"{part.name} is only read cached; set USE_CACHED_TASKS = True.")
+            continue
         if not part.supports_caching:
             raise ConfigError(f"USE_CACHED_TASKS: {part.name} cannot be cached; set it to False.")
         if part.cache_dir is None:

@@ -33,7 +33,7 @@ def import_user_module(place: str, option: str) -> ModuleType:
         return importlib.import_module(place)
     except FaithJaxError as error:
         raise ConfigError(f"{option} = {place!r}: {error}") from error
-    except Exception as error:  # whatever the user's code raises
+    except (Exception, SystemExit) as error:  # whatever the user's code raises
         raise ConfigError(f"{option} = {place!r} cannot be imported ({reason(error)}).") from error
 
 

@@ -302,6 +302,8 @@ def quote_value(binding: str) -> str:
         try:
             literal = ast.literal_eval(value.strip())
             return f"{name}={literal!r}" if isinstance(literal, tuple) else binding  # 1,0 as (1, 0)
+        except TypeError:
+            return binding  # a key that cannot be one: parsing the binding says so
         except (ValueError, SyntaxError):
             try:  # succeeds for references and macros in a list, say, but not for 'train[:9%]'
                 list(parse_statements(f"value = {value}"))

@@ -251,5 +251,5 @@ def _parse_text(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
             return
         if isinstance(error, RecursionError):
             raise ConfigError(f"gin: {path}: nested too deeply.") from None
-        line = error.lineno if isinstance(error, SyntaxError) else "?"
-        raise ConfigError(f"gin: {path}, line {line}: {gin_problem(str(error.args[0]))}") from None
+        place = f"{path}, line {error.lineno}" if isinstance(error, SyntaxError) else path
+        raise ConfigError(f"gin: {place}: {gin_problem(str(error.args[0]))}") from None

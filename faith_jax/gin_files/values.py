@@ -9,7 +9,7 @@ from typing import Any
 from gin import config_parser
 
 # Errors that `parse_statements` raises for a text that gin cannot read.
-PARSE_ERRORS = (SyntaxError, ValueError, tokenize.TokenError)
+PARSE_ERRORS = (SyntaxError, ValueError, TypeError, tokenize.TokenError)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

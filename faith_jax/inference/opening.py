@@ -288,8 +288,12 @@ def check_ids(ids: list[int], vocab_size: int, where: str = "") -> list[int]:
 
     Raises:
       ConfigError: on an unknown id, which means that the tokenizer is another model's.
-      InputError: instead, if `where` is given: the name of the text with the unknown id.
+      InputError: instead, if `where` is given: the name of the text with the unknown id; or on a
+        negative id, such as the -100 by which PyTorch's losses leave positions out.
     """
+    if (smallest := int(np.min(ids, initial=0))) < 0:
+        place = f"{where}: " if where else ""
+        raise InputError(f"{place}{smallest} is no token id; leave ignored positions out of rows.")
     # JAX silently clips an index beyond the table: the model would read another token.
     largest = int(np.max(ids, initial=0))
     if largest >= vocab_size:

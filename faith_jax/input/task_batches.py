@@ -119,13 +119,8 @@ class DatasetConfig:
         if self.module:
             import_user_module(self.module, "MIXTURE_OR_TASK_MODULE")
         task = lookup.get_task(self.mixture_or_task_name, "MIXTURE_OR_TASK_NAME")
-        if self.use_cached:
-            lookup.check_cached(task, self.module)
-        if "targets" not in task.output_features:
-            raise ConfigError(
-                f"{self.mixture_or_task_name}: its features are {', '.join(task.output_features)}; "
-                "expected 'targets', and 'inputs' but for a decoder-only model."
-            )
+        lookup.check_cached(task, self.use_cached, self.module)
+        lookup.check_features(task)
         lookup.check_split(task, self.split, setting)
         lookup.check_steered(task)
         if "negatives" in self.task_feature_lengths and "negatives" not in task.output_features:
@@ -373,6 +368,15 @@ def batch_shapes(
     }
 
 
+def check_has_inputs(config: DatasetConfig, model: TransformerConfig) -> None:
+    """Raises a ConfigError if a model with an encoder would read rows without inputs."""
+    if not model.is_decoder_only and "inputs" not in config.task().output_features:
+        raise ConfigError(
+            f"{config.mixture_or_task_name}: its rows have targets and no inputs, which an encoder "
+            "needs; choose a decoder-only model, or give the task inputs."
+        )
+
+
 def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:
     """Returns the layout of the model's examples.
 
@@ -381,13 +385,9 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
         positions, or leave no room for a text.
     """
     features = config.task().output_features
+    check_has_inputs(config, model)
     vocabulary = tokenizer_of(features["targets"].vocabulary)
     inputs = features.get("inputs")
-    if inputs is None and not model.is_decoder_only:
-        raise ConfigError(
-            f"{config.mixture_or_task_name}: its rows have targets and no inputs, which an encoder "
-            "needs; choose a decoder-only model, or give the task inputs."
-        )
     layout = InputLayout.of(model, vocabulary, inputs is not None and bool(inputs.add_eos))
     limits = config.task_feature_lengths
     if not layout.is_t5s:

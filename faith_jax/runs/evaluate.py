@@ -89,7 +89,7 @@ def evaluate(
     step = step_of(checkpoint_path)  # in a MODEL_DIR, the step that was opened
     targets = eval_dataset.task().output_features["targets"]
     run_vocabulary.check(module.config, tokenizer_of(targets.vocabulary))
-    setup.log_vocabulary(run_vocabulary, eval_dataset)
+    setup.log_data(run_vocabulary, eval_dataset)
     folder = None if output_dir is None else make_folder(output_dir, "EVAL_OUTPUT_DIR")
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)

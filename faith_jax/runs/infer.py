@@ -52,7 +52,7 @@ from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.texts.row_tokens import RowTokens
 from faith_jax.input.infer_rows import FieldKinds, read_input_file, task_rows
-from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.input.task_batches import DatasetConfig, check_has_inputs
 from faith_jax.models.partitioning import Partitioner, make_partitioner, own_devices
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import as_trained, preflight, processes, setup
@@ -466,7 +466,9 @@ class _Responder(NamedTuple):
         module, _, partitioner = loaded
         setup.check_generates(module.config)
         vocabulary.check(module.config, tokenizer)
-        setup.log_vocabulary(vocabulary, source.dataset)
+        if source.dataset is not None:
+            check_has_inputs(source.dataset, module.config)
+        setup.log_data(vocabulary, source.dataset)
         prepared = setup.prepare_decoding(
             system.checkpoint, loaded, tokenizer, decoding, batch_size,
             seed + int(system.fields.get("replicate", 0)),

@@ -263,8 +263,8 @@ def check_generates(config: TransformerConfig) -> None:
         )
 
 
-def log_vocabulary(run_vocabulary: RunVocabulary, dataset: DatasetConfig | None) -> None:
-    """Logs the tokenizer of a run, which a user's task may replace.
+def log_data(run_vocabulary: RunVocabulary, dataset: DatasetConfig | None) -> None:
+    """Logs the tokenizer of a run, which a user's task may replace, and features that it ignores.
 
     Call it after opening the checkpoint, which may carry a tokenizer. Without a data set, rows come
     from a file in our formats.
@@ -273,6 +273,9 @@ def log_vocabulary(run_vocabulary: RunVocabulary, dataset: DatasetConfig | None)
         return run_vocabulary.log()
     task = dataset.task()
     vocabulary = task.output_features["targets"].vocabulary
+    unread = task.output_features.keys() - {"inputs", "targets"} - dataset.further_features
+    if unread:
+        logger.info("%s: features that are not read: %s", task.name, ", ".join(sorted(unread)))
     names = {member.name for member in getattr(task, "tasks", [task])}
     run_vocabulary.log_of_task(vocabulary, task.name, has_formats=bool(names & TASKS.keys()))
 

@@ -182,7 +182,7 @@ def train(
 
     # The model, its trainable parameters, and the step.
     params, base = setup.initial_params(model, partitioner, start, optimization.seed)
-    setup.log_vocabulary(vocabulary, dataset)
+    setup.log_data(vocabulary, dataset)
     trained, frozen = split_params(params, start.trainable)
     has_frozen = bool(jax.tree.leaves(frozen))
     if has_frozen and base is None:

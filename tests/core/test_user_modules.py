@@ -63,6 +63,7 @@ def test_a_name_is_found_in_the_working_folder_behind_what_is_installed(tmp_path
     [
         ("none_9.py", None, r"^--module = '.*none_9.py': there is no such file.$"),
         ("bad_9.py", "1 / 0", r"bad_9.py' cannot be imported \(ZeroDivisionError: division"),
+        ("exits_9.py", "exit(3)", r"exits_9.py' cannot be imported \(SystemExit: 3"),
         ("syntax_9.py", "def (", r"syntax_9.py' cannot be imported \(SyntaxError: invalid syntax"),
     ],
 )

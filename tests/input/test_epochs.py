@@ -40,7 +40,7 @@ def test_a_cache_counts_its_own_examples(monkeypatch):
     config = DatasetConfig(
         "labelled_responses_classify_sample", LENGTHS, batch_size=2, use_cached=True
     )
-    monkeypatch.setattr(lookup, "check_cached", lambda task, module: None)
+    monkeypatch.setattr(lookup, "check_cached", lambda *_: None)
     cache = seqio.FunctionDataSource(lambda split, shuffle_files: None, ["train"], {"train": 1000})
     monkeypatch.setattr(type(config.task()), "_get_cached_source", lambda self, split: cache)
     assert steps(config, 3) == 1500

@@ -11,6 +11,8 @@ import seqio
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from faith_jax.core.errors import ConfigError
+from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.runs.data.tasks import task_rows
 from faith_jax.runs.evaluate import DecodedEvaluation
 from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
@@ -550,6 +552,63 @@ def test_infer_tries_the_postprocessor_before_it_responds(command, tmp_path, tin
     message = f"{task}: its postprocessor {fails}"
     assert err.splitlines()[-1] == f"faith-jax: {message}"
     assert not (tmp_path / "out").exists()
+
+
+TOKEN_IDS = seqio.PassThroughVocabulary(4196, 1)
+VECTORS = seqio.ContinuousFeature(rank=2, dtype=tf.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "message"),
+    [
+        ("vectors", {"inputs": VECTORS}, "as feature 'inputs', got values of float32 with rank 2."),
+        (
+            "numbers",
+            {"targets": seqio.Feature(TOKEN_IDS, rank=0)},
+            "as feature 'targets', got values of int32 with rank 0.",
+        ),
+        (
+            "two_vocabularies",
+            {"inputs": seqio.Feature(seqio.ByteVocabulary())},
+            "english_4096.model; give both that of the model.",
+        ),
+    ],
+)
+def test_features_must_be_tokens_of_one_vocabulary(name, features, message):
+    if name not in seqio.TaskRegistry.names():
+        texts = dict.fromkeys(FEATURES, seqio.Feature(DefaultVocabulary()))
+        source = seqio.FunctionDataSource(drinks, splits=["train"])
+        seqio.TaskRegistry.add(name, source=source, output_features=texts | features)
+    with pytest.raises(ConfigError) as error:
+        DatasetConfig(name, {"inputs": 8, "targets": 8}).task()
+    assert str(error.value).startswith(f"{name}: ")
+    assert str(error.value).endswith(message)
+
+
+def test_a_task_that_is_only_read_cached_says_so():
+    steps = [seqio.CacheDatasetPlaceholder(required=True), *TOKENIZED]
+    task = register("only_cached", preprocessors=steps)
+    with pytest.raises(ConfigError) as error:
+        DatasetConfig(task, {"inputs": 8, "targets": 8}).task()
+    assert str(error.value) == "only_cached is only read cached; set USE_CACHED_TASKS = True."
+
+
+def ignored_ids(split, shuffle_files, seed=None):
+    rows = {"inputs": [[300, 310, 1]] * 4, "targets": [[-100, 410, 1]] * 4, "image": [[1]] * 4}
+    return tf.data.Dataset.from_tensor_slices(rows)
+
+
+def test_positions_to_ignore_are_no_tokens_and_other_features_are_told(command, tmp_path, caplog):
+    caplog.set_level("INFO", logger="faith_jax")
+    task = register(
+        "ignored_ids", ignored_ids, TOKEN_IDS, preprocessors=[], features=(*FEATURES, "image")
+    )
+    status, _, err = train(command, task, tmp_path / "model")
+    assert status == 2
+    place = "ignored_ids, split 'train', example 0"
+    message = f"faith-jax: {place}: -100 is no token id; leave ignored positions out of rows."
+    assert err.splitlines()[-1] == message
+    assert "ignored_ids: features that are not read: image" in caplog.messages
 
 
 def test_other_features_are_named(command, tmp_path):

@@ -112,7 +112,7 @@ def test_the_command_for_tasks_of_your_own_imports_their_module(
     file.write_text("NAME = __name__\n")
     user_modules.import_user_module(place, "MIXTURE_OR_TASK_MODULE")
     with pytest.raises(ConfigError) as caught:
-        lookup.check_cached(lookup.get_task("begin_classify_sample"), place)
+        lookup.check_cached(lookup.get_task("begin_classify_sample"), True, place)
     command = str(caught.value).partition("Cache it: ")[2].partition(", and add")[0]
     variable, *words = shlex.split(command)
     assert words[:2] == ["seqio_cache_tasks", f"--module_import={name}"]
