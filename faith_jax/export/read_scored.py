@@ -51,8 +51,8 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
     scorers.
 
     Raises:
-      InputError: the file has another form (the message names the row and field), or a score is not
-        finite.
+      InputError: the file has another form (the message names the row and field), or a score is
+        infinite. NaN is an undefined score.
     """
     check_readable(path)
     form = named_form(path)

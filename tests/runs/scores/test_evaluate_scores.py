@@ -177,13 +177,13 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
     fewer = write(tmp_path / "fewer.jsonl", SCORES[:5], LABELS[:5], scorer="t")
     bare = write(tmp_path / "bare.jsonl", [0.1, 0.2], [None, None])
     again = write(tmp_path / "again.jsonl", SCORES, LABELS)
-    (tmp_path / "nan.jsonl").write_text(good.read_text().replace("0.9", "NaN"))
+    (tmp_path / "infinite.jsonl").write_text(good.read_text().replace("0.9", "Infinity"))
     (tmp_path / "twice.jsonl").write_text(good.read_text() * 2)
     for arguments, message in (
         ((tmp_path / "none.jsonl",), "none.jsonl: no such file"),
         ((good, fewer), "fewer.jsonl lacks '5', one of 1 row that only one of them has; compare"),
         ((good, again), "again.jsonl both have scores of s on 'c'; compare systems with ev"),
-        ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
+        ((tmp_path / "infinite.jsonl",), "e.jsonl:1: field 'scores.s': expected a finite number"),
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
         ((bare, "--protocol=auc"), "c: no row has a label (1 or 0), which the figures need"),
         ((bare, bare), f"{bare} is given 2 times; name each file once."),
