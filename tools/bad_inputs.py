@@ -18,6 +18,7 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import logging
 import multiprocessing
@@ -31,7 +32,6 @@ import signal
 import sys
 import tempfile
 import traceback
-import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -234,6 +234,11 @@ def _is_utf_8(path: pathlib.Path) -> bool:
     return True
 
 
+@dataclasses.dataclass
+class _Command:
+    run: Callable[[], Any]
+
+
 def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
     """Spoils a case's input, runs its command, and judges the outcome."""
     from faith_jax import cli
@@ -253,7 +258,7 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
     shown_arguments = named[1:] if prog == "t5x" else named
     run = functools.partial(main, shown_arguments)
     if case.run:
-        command = types.SimpleNamespace(run=functools.partial(case.run, source, output))
+        command = _Command(functools.partial(case.run, source, output))
         options = argparse.Namespace(make=lambda _: command)
         run = functools.partial(cli._run_reporting_errors, options, prog)
     outcome = outcome_of(run, folder, work / "stderr")

@@ -241,8 +241,8 @@ class _Program:
                     while source.opcode in ("bitcast", "copy") and source.operands:
                         source = inner[source.operands[0]]
                     # An update in place writes only the new values.
-                    place = _UPDATE_OPERANDS.get(source.opcode)
-                    written = inner[source.operands[place]].shapes if place else [shape]
+                    values = _UPDATE_OPERANDS.get(source.opcode)
+                    written = inner[source.operands[values]].shapes if values else [shape]
                     moved += sum(each.bytes for each in written)
             arithmetic = sum((self._sum_arithmetic(name) for name in called), start=Work())
             return ProgramWork(Work(bytes=moved) + arithmetic, Work())

@@ -469,7 +469,7 @@ def test_trues_own_file(capsys, tmp_path):
     arguments = ("--scorers=token_f1", f"--input={source}", f"--output={output}")
     status, _, errors = score(capsys, *arguments)
     assert status == 2
-    assert "occurs twice; choose another --id-column, or --id-column= for" in errors
+    assert "another --id-column; --id-column= takes the rows' numbers." in errors
 
 
 @pytest.mark.parametrize(
