@@ -415,7 +415,10 @@ def _open_job(
     def is_finished() -> bool:
         if not is_complete(output) or (output.is_dir() and not any(output.iterdir())):
             return False
-        summary = read_json_or_none(output / SUMMARY) or {}
+        summary = read_json_or_none(output / SUMMARY)
+        if summary is None:
+            kind = "a folder of something else" if output.is_dir() else "a file"
+            raise ConfigError(f"INFER_OUTPUT_DIR: {output} is {kind}; name another folder.")
         current_run = dict(run)
         if summary.get("stamp") != seen:
             current_run["rows"] = digest_of(plan()["shards"])

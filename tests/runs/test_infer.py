@@ -153,7 +153,10 @@ def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_pa
 
 def test_an_output_that_is_there_is_not_touched(command, tiny_run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    assert "is not empty" in command.refuses(*arguments(tiny_run, tmp_path))
+    message = f"INFER_OUTPUT_DIR: {tmp_path} is a folder of something else; name another folder."
+    assert message in command.refuses(*arguments(tiny_run, tmp_path))
+    file = f"INFER_OUTPUT_DIR: {tmp_path / 'notes.txt'} is a file; name another folder."
+    assert file in command.refuses(*arguments(tiny_run, tmp_path / "notes.txt"))
     out = command.succeeds(*arguments(tiny_run, tmp_path, "--dry-run"))
     assert out.startswith("npov_generate_sample: ")
     assert (tmp_path / "notes.txt").read_text() == "mine"
