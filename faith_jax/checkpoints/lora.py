@@ -118,13 +118,20 @@ def read_lora(folder: pathlib.Path) -> Lora:
     halves: dict[str, dict[str, np.ndarray]] = {}
     replacements: dict[str, LazyArray] = {}
     dtypes = set()
-    for name, tensor in adapter_tensors(folder).items():
+    full_names: dict[tuple[str, str], str] = {}
+    for full_name, tensor in adapter_tensors(folder).items():
         array = tensor.floats()
         dtypes.add(array.dtype)
-        name = _WRAPPERS.sub("", name.removeprefix(_PREFIX))
+        name = _WRAPPERS.sub("", full_name.removeprefix(_PREFIX))
         if ".original_module." in name:  # replaced by a module of `modules_to_save`
             continue
         match = _PARTS.fullmatch(name)
+        key = (match[1], match[2]) if match else (name, "")
+        if full_names.setdefault(key, full_name) != full_name:
+            raise CheckpointError(
+                f"{path}: the tensors {full_names[key]} and {full_name} are of the same part of "
+                "one module; keep one of them."
+            )
         if match is None:
             if "lora_" in name:
                 raise CheckpointError(f"{path}: the tensor {name} is of no LoRA that is read.")

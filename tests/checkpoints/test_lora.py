@@ -310,6 +310,21 @@ def test_adapters_that_do_not_fit(tmp_path):
     assert "adapter_model.bin is there: pickled" in error_of(folder, base)
 
 
+def test_tensors_of_one_part_are_named(tmp_path):
+    base = write(tmp_path / "base", CONFIG, draw(tensor_shapes()))
+    path = tmp_path / "lora" / "adapter_model.safetensors"
+    for first, second in (
+        ("lm_head.modules_to_save.weight", "lm_head.weight"),
+        (f"{MODULES[0]}.lora_A", f"{MODULES[0]}.lora_A.weight"),
+    ):
+        more = dict.fromkeys((first, second), np.ones((2, 6), np.float32))
+        write_lora(tmp_path / "lora", tensor_shapes(), more=more)
+        assert error_of(tmp_path / "lora", base) == (
+            f"{path}: the tensors base_model.model.{first} and base_model.model.{second} are of "
+            "the same part of one module; keep one of them."
+        )
+
+
 def test_a_tied_embedding_is_refused(tmp_path):
     base = write(tmp_path / "base", TIED, draw(tensor_shapes(TIED)))
     more = {

@@ -91,15 +91,9 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         fields = language_model_fields(ConfigFields(fields, folder / CONFIG))
     family = family_of_fields(ConfigFields(fields, folder / CONFIG))
     config = family.read_config(fields, folder / CONFIG)
-    # The oldest BERT files use TensorFlow's names for norms.
-    stored = {
-        re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: _LAYER_NORMS[m[0]], name): tensor
-        for name, tensor in weights_of(folder).items()
-    }
-    stored = {_WRAPPERS.sub("", name): tensor for name, tensor in stored.items()}
+    stored = _rename(weights_of(folder), _published_name)
     if sees_images:
-        renamed = {language_model_name(name): tensor for name, tensor in stored.items()}
-        stored = {name: tensor for name, tensor in renamed.items() if name}
+        stored = _rename(stored, language_model_name)
     if not any(name.startswith(family.prefix) for name in stored):
         # The file lacks the base model's prefix.
         heads = ("lm_head.", "score.", *family.heads)
@@ -153,6 +147,30 @@ def weights_of(folder: pathlib.Path) -> _Stored:
     )
 
 
+def _published_name(name: str) -> str:
+    """Returns a tensor's name without wrappers; the oldest BERT files have TensorFlow's norms."""
+    name = re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: _LAYER_NORMS[m[0]], name)
+    return _WRAPPERS.sub("", name)
+
+
+def _rename(stored: _Stored, rename: Callable[[str], str]) -> _Stored:
+    """Returns tensors by their new names, without those whose new name is empty.
+
+    Raises:
+      CheckpointError: if tensors that differ get the same name.
+    """
+    renamed: _Stored = {}
+    for name, tensor in stored.items():
+        if new_name := rename(name):
+            first = renamed.setdefault(new_name, tensor)
+            if not _same_bits(first, tensor):
+                raise CheckpointError(
+                    f"{tensor.path}: the tensors {first.name} and {tensor.name} differ, but both "
+                    f"are {new_name} of the model; keep one of them."
+                )
+    return renamed
+
+
 def _adapt_to_tensors(
     family: Family,
     config: TransformerConfig,
@@ -200,10 +218,7 @@ def _same_bits(first: tensors.StoredTensor, second: tensors.StoredTensor) -> boo
     if first is second or (first.shape, first.dtype) != (second.shape, second.dtype):
         return first is second
     parts = manifest.boxes(first.shape, manifest.chunk_shape(first.shape, first.dtype.itemsize))
-    return all(
-        np.array_equal(first.array[box].view(np.uint8), second.array[box].view(np.uint8))
-        for box in parts
-    )
+    return all(first.array[box].tobytes() == second.array[box].tobytes() for box in parts)
 
 
 def write_huggingface(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:

@@ -378,6 +378,19 @@ def test_broken_header(folder, name, fields):
     assert name in message
 
 
+def test_different_tensors_of_one_name(folder):
+    tensors = random_tensors() | {UNUSED: np.array(1, np.float32)}
+    wrapped = {f"module.{name}": array.copy() for name, array in tensors.items()}
+    write_folder(folder, tensors | wrapped)
+    params = read_huggingface(folder).read().params
+    assert params["token_embedder"]["embedding"].tobytes() == tensors["shared.weight"].tobytes()
+    write_folder(folder, tensors | wrapped | {f"module.{QUERY}": np.zeros((8, 6), np.float32)})
+    assert error_of(folder) == (
+        f"{folder}/model.safetensors: the tensors {QUERY} and module.{QUERY} differ, but both are "
+        f"{QUERY} of the model; keep one of them."
+    )
+
+
 def with_config(folder, **fields):
     (folder / "config.json").write_text(json.dumps(CONFIG | fields))
     return folder
