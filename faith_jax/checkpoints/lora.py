@@ -6,10 +6,11 @@ in float32 unless the base and the adapter have the same smaller dtype.
 """
 
 import dataclasses
+import logging
 import math
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -31,6 +32,8 @@ from faith_jax.checkpoints.peft import CONFIG, WEIGHTS, adapter_tensors
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
+
+logger = logging.getLogger("faith_jax")
 
 _F32 = np.dtype(np.float32)
 _PREFIX = "base_model.model."
@@ -61,6 +64,11 @@ class _LoraConfig(msgspec.Struct):
     use_rslora: bool = False
     alpha_pattern: dict[str, float] | None = None
     rank_pattern: dict[str, int] | None = None
+    target_modules: list[str] | str | None = None
+    exclude_modules: list[str] | str | None = None
+    layers_to_transform: list[int] | int | None = None
+    layers_pattern: list[str] | str | None = None
+    modules_to_save: list[str] | None = None
     base_model_name_or_path: str = ""
     task_type: str | None = None
 
@@ -106,8 +114,15 @@ def read_lora(folder: pathlib.Path) -> Lora:
         raise _unsupported_field_error(
             folder, "init_lora_weights", f"{start!r} has changed the base model as well"
         )
-    for field in ("alpha_pattern", "rank_pattern"):
-        for pattern in getattr(config, field) or {}:
+    for field in (
+        "alpha_pattern",
+        "rank_pattern",
+        "target_modules",
+        "exclude_modules",
+        "layers_pattern",
+    ):
+        value = getattr(config, field) or ()
+        for pattern in (value,) if isinstance(value, str) else value:
             try:
                 re.compile(pattern)
             except re.error as error:
@@ -183,6 +198,33 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
             config = config.replace(vocab_size=lora.replacements[name].shape[0])
     shapes = expected_shapes(config)
     maps = {tensor.published_name: tensor for tensor in family.tensor_maps(config, shapes)}
+    tied = {HEAD, table, *family.embedding_copies} if base.config.logits_via_embedding else set()
+    covered = changed | tied if changed & tied else changed
+    modules = {name.rpartition(".")[0] for name in (*maps, *family.embedding_copies)}
+    for saved in lora.config.modules_to_save or ():
+        # PEFT also lists usual names of classification heads, which the model may not have.
+        is_of_base = any(_is_in(name, saved) for name in modules | family.modules.keys())
+        if is_of_base and not any(_is_in(name, saved) for name in covered):
+            raise CheckpointError(
+                f"{lora.folder / WEIGHTS}: {CONFIG} has {saved!r} in 'modules_to_save', but its "
+                "tensors are missing here; copy the file again from where the adapter was saved."
+            )
+    unchanged = [
+        name.removesuffix(".weight")
+        for name, tensor in maps.items()
+        if not {name, name.removeprefix(family.prefix)} & covered
+        and len(tensor.shape(shapes)) == 2
+        and _is_target(name.removesuffix(".weight"), lora.config, tensor)
+    ]
+    if unchanged:
+        logger.warning(
+            "%s: %d modules that %s has in 'target_modules' have no tensors here and stay as in "
+            "the base; the first is %s.",
+            lora.folder / WEIGHTS,
+            len(unchanged),
+            CONFIG,
+            unchanged[0],
+        )
     is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}
     if not is_same_dtype:
         params = {name: array.astype(_F32) for name, array in params.items()}
@@ -225,6 +267,34 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     check_params(config, unflatten(params), source)
     metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
     return Checkpoint(config, unflatten(params), metadata, base.family)
+
+
+def _is_in(name: str, module: str) -> bool:
+    """Whether a tensor or module is part of a module that PEFT names by the end of its path."""
+    return f".{module}." in f".{name}."
+
+
+def _matches(module: str, names: Sequence[str] | str | None) -> bool:
+    """Whether PEFT's `target_modules` or `exclude_modules` name a module."""
+    if isinstance(names, str):
+        return re.fullmatch(names, module) is not None
+    return any(f".{module}".endswith(f".{name}") for name in names or ())
+
+
+def _is_target(module: str, config: _LoraConfig, tensor: TensorMap) -> bool:
+    """Whether PEFT gives a module of the base a LoRA."""
+    if _matches(module, config.exclude_modules):
+        return False
+    if config.target_modules == "all-linear":  # heads, which lie outside layers, are left out
+        is_kernel = tensor.ours[0].endswith("/kernel")
+        return is_kernel and re.search(r"\.\d+\.", module) is not None
+    if config.layers_to_transform not in (None, []):
+        layers, patterns = config.layers_to_transform, config.layers_pattern or r"[^.]*"
+        pattern = patterns if isinstance(patterns, str) else "|".join(patterns)
+        layer = re.match(rf".*\.({pattern})\.(\d+)\.", module)
+        if layer is None or int(layer[2]) not in ([layers] if isinstance(layers, int) else layers):
+            return False
+    return _matches(module, config.target_modules)
 
 
 def _multiply_lora_matrices(

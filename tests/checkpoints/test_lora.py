@@ -243,6 +243,57 @@ def test_files_of_a_whole_model_beside_the_adapter(tmp_path, capsys):
         open_checkpoint(both)
 
 
+@pytest.mark.parametrize(
+    ("changes", "count", "first"),
+    [
+        ({}, 8, "encoder.block.0.layer.0.SelfAttention.q"),
+        (
+            {"target_modules": ["block.1.layer.0.SelfAttention.q", "v"]},
+            3,
+            "encoder.block.0.layer.0.SelfAttention.v",
+        ),
+        ({"target_modules": r"decoder\..*\.(q|wo)"}, 2, "decoder.block.0.layer.0.SelfAttention.q"),
+        ({"target_modules": "all-linear"}, 22, "encoder.block.0.layer.0.SelfAttention.q"),
+        ({"exclude_modules": r".*\.[qv]"}, 2, "encoder.block.0.layer.1.DenseReluDense.wo"),
+        ({"exclude_modules": ["q", "v", "wo"]}, 0, ""),
+        (
+            {"layers_to_transform": 1, "layers_pattern": "block"},
+            2,
+            "encoder.block.1.layer.0.SelfAttention.v",
+        ),
+        ({"layers_to_transform": [2]}, 0, ""),
+        ({"target_modules": ["block.1.layer.0.SelfAttention.q", "o_proj"]}, 0, ""),
+        ({"target_modules": None}, 0, ""),
+    ],
+)
+def test_target_modules_without_tensors_are_counted(tmp_path, caplog, changes, count, first):
+    base = write(tmp_path / "base", CONFIG, draw(tensor_shapes()))
+    write_lora(tmp_path / "lora", tensor_shapes(), changes)
+    open_checkpoint(tmp_path / "lora", base=str(base))
+    expected = (
+        f"{tmp_path}/lora/adapter_model.safetensors: {count} modules that adapter_config.json has "
+        "in 'target_modules' have no tensors here and stay as in the base; the first is "
+        f"{first}."
+    )
+    assert [record.getMessage() for record in caplog.records] == [expected] * bool(count)
+
+
+@pytest.mark.parametrize("config", [CONFIG, TIED])
+def test_modules_to_save_without_tensors(tmp_path, config):
+    shapes = tensor_shapes(config)
+    base = write(tmp_path / "base", config, draw(shapes))
+    # PEFT lists both names for any classifier; this model has neither.
+    write_lora(tmp_path / "heads", shapes, {"modules_to_save": ["classifier", "score"]})
+    assert open_checkpoint(tmp_path / "heads", base=str(base)).config.label_names == ()
+    for name in ("lm_head", "final_layer_norm", "embed_tokens"):
+        write_lora(tmp_path / "lora", shapes, {"modules_to_save": [name]})
+        assert error_of(tmp_path / "lora", base) == (
+            f"{tmp_path}/lora/adapter_model.safetensors: adapter_config.json has {name!r} in "
+            "'modules_to_save', but its tensors are missing here; copy the file again from where "
+            "the adapter was saved."
+        )
+
+
 # Bad input.
 
 
