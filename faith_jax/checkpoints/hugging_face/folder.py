@@ -101,6 +101,8 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
             name if name.startswith(heads) else family.prefix + name: tensor
             for name, tensor in stored.items()
         }
+    if not config.is_encoder_only:
+        _check_decoder(family, stored, folder)
     config = _adapt_to_tensors(family, config, fields, stored, folder)
     export_family = family_of_config(config, family.key)
     if export_family not in (family, None):
@@ -171,6 +173,19 @@ def _rename(stored: _Stored, rename: Callable[[str], str]) -> _Stored:
     return renamed
 
 
+def _check_decoder(family: Family, stored: _Stored, folder: pathlib.Path) -> None:
+    """Raises a CheckpointError for the encoder alone of a model with a decoder."""
+    has_stack = {
+        ours: any(name.startswith(f"{published}.") for name in stored)
+        for published, ours in family.layers
+    }
+    if has_stack.get("encoder/layers") and not has_stack.get("decoder/layers", True):
+        raise CheckpointError(
+            f"{folder}: the encoder alone of a {family.name}, without its decoder, which is not "
+            "read; give the whole model."
+        )
+
+
 def _adapt_to_tensors(
     family: Family,
     config: TransformerConfig,
@@ -203,13 +218,34 @@ def _adapt_to_tensors(
         stored[embedding] = stored[names[0]]
     if config.is_encoder_only or embedding not in stored:
         return config
+    tied = fields.get("tie_word_embeddings")
+    bare = family.architecture.replace("ForConditionalGeneration", "Model")
+    is_bare = family.head_is_embedding and repr(bare) in str(fields.get("architectures"))
     if HEAD not in stored and (config.logits_via_embedding or family.head_is_embedding):
+        if tied is False or is_bare:
+            logger.warning(
+                "%s: %s, and there is no tensor %s: the embedding, %s, is the output layer, which "
+                "may never have been trained.",
+                folder / CONFIG,
+                "'tie_word_embeddings' is false" if tied is False else f"this is a {bare}",
+                HEAD,
+                embedding,
+            )
         # A tied but unscaled output layer (T5 1.1 of Transformers 5) is a separate layer here.
         stored[HEAD] = stored[embedding]
     if HEAD not in stored:
         return config
     if not config.logits_via_embedding or _same_bits(stored[HEAD], stored[embedding]):
         return config
+    if tied:
+        logger.warning(
+            "%s: 'tie_word_embeddings' is true, but the tensors %s and %s differ: %s is the output "
+            "layer.",
+            folder / CONFIG,
+            HEAD,
+            embedding,
+            HEAD,
+        )
     # The file has a separate output layer, which is scaled all the same.
     return config.replace(logits_via_embedding=False, scale_own_logits=config.scale_tied_logits)
 

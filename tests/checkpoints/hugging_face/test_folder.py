@@ -146,6 +146,44 @@ def test_a_tied_head_without_scaling_is_a_head_that_equals_the_embedding(tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("fields", "has_head", "expected"),
+    [
+        ({"tie_word_embeddings": False}, False, "'tie_word_embeddings' is false"),
+        ({"tie_word_embeddings": None, "architectures": ["T5Model"]}, False, "this is a T5Model"),
+        ({"tie_word_embeddings": None}, False, None),  # a published T5 1.0
+        ({"tie_word_embeddings": True, "architectures": 7}, False, None),
+        ({"tie_word_embeddings": False}, True, None),
+        ({"tie_word_embeddings": None}, True, None),
+        # As Transformers 5 saves a T5 1.1.
+        ({"tie_word_embeddings": True, "scale_decoder_outputs": False}, True, None),
+    ],
+)
+def test_an_embedding_as_an_output_layer_that_should_be_separate(
+    tmp_path, caplog, fields, has_head, expected
+):
+    tensors = random_tensors()
+    if not has_head:
+        del tensors["lm_head.weight"]
+    read_huggingface(write_folder(tmp_path, tensors, CONFIG | fields))
+    message = (
+        f"{tmp_path}/config.json: {expected}, and there is no tensor lm_head.weight: the "
+        "embedding, shared.weight, is the output layer, which may never have been trained."
+    )
+    assert [record.getMessage() for record in caplog.records] == [message] * bool(expected)
+
+
+def test_a_separate_output_layer_that_should_be_tied(tmp_path, caplog):
+    config = CONFIG | {"tie_word_embeddings": True}
+    assert not read_huggingface(
+        write_folder(tmp_path, random_tensors(), config)
+    ).config.logits_via_embedding
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path}/config.json: 'tie_word_embeddings' is true, but the tensors lm_head.weight "
+        "and shared.weight differ: lm_head.weight is the output layer."
+    ]
+
+
+@pytest.mark.parametrize(
     ("fields", "scale"),
     [
         ({"tie_word_embeddings": True}, EMBED**-0.5),
@@ -376,6 +414,16 @@ def test_broken_header(folder, name, fields):
     message = error_of(folder)
     assert str(path) in message
     assert name in message
+
+
+def test_an_encoder_alone(folder):
+    of_encoder = ("shared.", "encoder.")
+    tensors = {k: v for k, v in random_tensors().items() if k.startswith(of_encoder)}
+    write_folder(folder, tensors, CONFIG | {"architectures": ["T5EncoderModel"]})
+    assert error_of(folder) == (
+        f"{folder}: the encoder alone of a T5, without its decoder, which is not read; give the "
+        "whole model."
+    )
 
 
 def test_different_tensors_of_one_name(folder):
