@@ -199,9 +199,14 @@ def unknown_form_message(path: pathlib.Path) -> str:
         return f"{path}: a part of the checkpoint {checkpoint_path}; give that path."
     # Also look at snapshots/*, the layout of the Hugging Face hub's cache.
     inside = [*sorted(path.iterdir()), *sorted(path.glob("snapshots/*"))]
-    folders = (folder for folder in inside if folder.is_dir() and is_checkpoint(folder))
-    named = next((folder.relative_to(path) for folder in folders), None)
-    lies = describe_contents(path) if named is None else f"{named}/ is one; give its path"
+    folders = [folder for folder in inside if folder.is_dir() and is_checkpoint(folder)]
+    names = [f"{folder.relative_to(path)}/" for folder in folders]
+    if len(folders) > 1 and all(is_peft(f) and not is_huggingface(f) for f in folders):
+        lies = f"{', '.join(names)} are adapters of PEFT's; give the path of one"
+    elif folders:
+        lies = f"{names[0]} is one; give its path"
+    else:
+        lies = describe_contents(path)
     return (
         f"{path}: no checkpoint here: expected config.json and model.safetensors (Hugging Face), "
         f"a file named checkpoint (T5X), or model.json (faith_jax), but {lies}."

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint, flatten
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.hugging_face import folder as hugging_face
 from faith_jax.checkpoints.lora import read_lora
 from faith_jax.checkpoints.manifest import MANIFEST, check_finite, tensor_digests, write_manifest
@@ -22,7 +23,12 @@ from faith_jax.checkpoints.native import (
     run_folder,
     write_native,
 )
-from faith_jax.checkpoints.open import is_checkpoint, open_checkpoint, stored_tensors
+from faith_jax.checkpoints.open import (
+    is_checkpoint,
+    open_checkpoint,
+    stored_tensors,
+    unknown_form_message,
+)
 from faith_jax.checkpoints.peft import (
     adapter_message,
     is_peft,
@@ -63,6 +69,8 @@ def import_checkpoint(source: str, target: str, overwrite: bool = False, base: s
             raise ConfigError(f"{source}: names no base model; say where it is with --base.")
     elif base and is_peft(path):
         raise CheckpointError(f"{source}: {adapter_message(path)}")
+    elif base and not is_checkpoint(checkpoint_path(source)):
+        raise CheckpointError(unknown_form_message(path))
     elif base and not (is_native(path) and read_model_json(run_folder(path)).base):
         raise ConfigError(f"--base: {source} is no adapter or prompt-tuned run; leave it out.")
     _convert_checkpoint(source, target, overwrite, write_native, base)

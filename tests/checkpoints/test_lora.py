@@ -223,6 +223,26 @@ def test_the_command_imports_it_with_the_tokenizer_of_the_base(tmp_path, capsys)
     assert "leave it out" in capsys.readouterr().err
 
 
+def test_a_folder_of_several_adapters(tmp_path, capsys):
+    base = write(tmp_path / "base", CONFIG, draw(tensor_shapes()))
+    several, target = tmp_path / "several", str(tmp_path / "ours")
+    start = (
+        f"{several}: no checkpoint here: expected config.json and model.safetensors (Hugging "
+        "Face), a file named checkpoint (T5X), or model.json (faith_jax), but "
+    )
+    for name, described in {
+        "a": "a/ is one; give its path.",
+        "b": "a/, b/ are adapters of PEFT's; give the path of one.",
+    }.items():
+        write_lora(several / name, tensor_shapes())
+        for more in ([], [f"--base={base}"]):
+            assert main(["import-checkpoint", str(several), target, *more]) == 2
+            assert capsys.readouterr().err == f"faith-jax: {start}{described}\n"
+    missing = str(tmp_path / "missing")
+    assert main(["import-checkpoint", missing, target, f"--base={base}"]) == 2
+    assert f"{missing}: there is no such checkpoint." in capsys.readouterr().err
+
+
 def test_files_of_a_whole_model_beside_the_adapter(tmp_path, capsys):
     tensors = draw(tensor_shapes())
     base, both = (write(tmp_path / name, CONFIG, tensors) for name in ("base", "both"))
