@@ -285,6 +285,11 @@ class Family:
         return tuple(name for name in inside if self.modules[name].startswith("classifier/"))
 
     @property
+    def embedding(self) -> str:
+        """The tensor of the token embedding, the encoder's if there are two."""
+        return next(f"{k}.weight" for k, v in self.modules.items() if v == "token_embedder")
+
+    @property
     def classifiers(self) -> tuple[str, ...]:
         """The published names of a classification head's output modules."""
         return tuple(name for name, ours in self.modules.items() if ours == "classifier/out")

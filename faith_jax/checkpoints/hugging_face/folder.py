@@ -53,8 +53,9 @@ _EMBEDDING = "token_embedder/embedding"
 # Files that identify a Hugging Face folder, though they are not read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5")
 _LAYER_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-# Prefixes of names in files saved from torch.compile's or DistributedDataParallel's wrapper.
-_WRAPPERS = re.compile(r"^(_orig_mod\.|module\.)+")
+# Parts of names in files saved from torch.compile's, FSDP's or DistributedDataParallel's wrapper.
+_WRAPPER = r"_(orig_mod|fsdp_wrapped_module|checkpoint_wrapped_module)\."
+_WRAPPERS = re.compile(rf"^({_WRAPPER}|module\.)+|(?<=\.){_WRAPPER}")
 _Stored = dict[str, tensors.StoredTensor]
 
 
@@ -94,6 +95,9 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     stored = _rename(weights_of(folder), _published_name)
     if sees_images:
         stored = _rename(stored, language_model_name)
+    if prefix := _common_prefix(family, stored):
+        logger.info("%s: all names of tensors begin with %s, which is left out.", folder, prefix)
+        stored = _rename(stored, lambda name: name.removeprefix(prefix))
     if not any(name.startswith(family.prefix) for name in stored):
         # The file lacks the base model's prefix.
         heads = ("lm_head.", "score.", *family.heads)
@@ -173,6 +177,19 @@ def _rename(stored: _Stored, rename: Callable[[str], str]) -> _Stored:
     return renamed
 
 
+def _common_prefix(family: Family, stored: _Stored) -> str:
+    """Returns what all names have before the family's, such as the attribute of a Lightning module.
+
+    A family's own prefix ("model." of a BART) is none.
+    """
+    for known in (family.embedding, *family.embedding_copies):
+        for name in stored:
+            prefix = name.removesuffix(known)
+            if f"{prefix}{known}" == name and (not prefix or prefix.endswith(".")):
+                return prefix if all(other.startswith(prefix) for other in stored) else ""
+    return ""
+
+
 def _check_decoder(family: Family, stored: _Stored, folder: pathlib.Path) -> None:
     """Raises a CheckpointError for the encoder alone of a model with a decoder."""
     has_stack = {
@@ -205,7 +222,7 @@ def _adapt_to_tensors(
         config = config.replace(pooler=pooler, span_head="qa_outputs.weight" in stored)
     if config.logits_bias and LOGITS_BIAS not in stored:
         config = config.replace(logits_bias=False)
-    embedding = next(f"{k}.weight" for k, v in family.modules.items() if v == "token_embedder")
+    embedding = family.embedding
     names = [name for name in (embedding, *family.embedding_copies) if name in stored]
     if not names and fields.get("tie_word_embeddings", config.logits_via_embedding):
         names = [HEAD] if HEAD in stored else []

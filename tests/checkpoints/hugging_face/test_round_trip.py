@@ -96,6 +96,47 @@ def test_files_may_lack_the_base_models_prefix(tmp_path, case):
     assert stored(tmp_path / "again") == stored(tmp_path / "long")
 
 
+@pytest.mark.parametrize("case", ["bart_plain", "gpt2_inner_relu", "llama_rope_linear", "t5_v1_1"])
+@pytest.mark.parametrize(
+    ("before", "within", "named"),
+    [
+        ("", "", None),
+        ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", None),
+        ("model.", "", "model."),
+        ("transformer.", "", "transformer."),
+        ("base_model.model.", "", "base_model.model."),
+        ("model._orig_mod.", "_orig_mod.", "model."),
+    ],
+)
+def test_names_in_a_module_that_holds_the_model(tmp_path, caplog, case, before, within, named):
+    tensors, config = tensors_of(case), family_folders.config_of(case)
+    expected = open_checkpoint(write(tmp_path / "plain", config, tensors))
+    wrapped = {f"{before}{name.replace('0.', f'0.{within}')}": a for name, a in tensors.items()}
+    caplog.set_level("INFO")
+    opened = open_checkpoint(write(tmp_path / "wrapped", config, wrapped))
+    assert same_params(opened.params, expected.params)
+    assert opened.config == expected.config
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path}/wrapped: all names of tensors begin with {named}, which is left out."
+    ] * bool(named)
+
+
+@pytest.mark.parametrize(
+    ("config", "names", "missing"),
+    [
+        # Not all names have it.
+        ("t5_v1_1", lambda name: name if "final" in name else f"model.{name}", "shared.weight"),
+        # A BERT in place of a RoBERTa.
+        ("roberta_types", lambda name: name.replace("roberta.", "bert."), "roberta.embeddings"),
+    ],
+)
+def test_a_prefix_of_another_model_stays(tmp_path, config, names, missing):
+    tensors = {names(name): array for name, array in tensors_of(config).items()}
+    folder = write(tmp_path / "other", family_folders.config_of(config), tensors)
+    with pytest.raises(CheckpointError, match=f"the tensor {missing}.* is missing"):
+        open_checkpoint(folder)
+
+
 @pytest.mark.parametrize("name", families.FAMILIES)
 def test_a_model_that_was_never_published_is_written_and_read(tmp_path, name):
     config = families.FAMILIES[name]
