@@ -6,12 +6,17 @@ from faith_jax.checkpoints.native import METADATA
 
 _SHOWN = 8
 _SAVE = "and save_pretrained(NEW_FOLDER)"
+_PICKLED = "pickled weights are not read, because unpickling can run any code; save them with "
 # Patterns of file names, with a description and a remedy; the first match is used.
 _FORMS = (
     (
-        ("pytorch_model*.bin*", "adapter_model.bin", "*.pt", "*.pth"),
-        "pickled weights are not read, because unpickling can run any code; save them with "
-        f"safetensors: with Transformers, from_pretrained(FOLDER) {_SAVE} do that",
+        ("pytorch_model*.bin*", "*.pt", "*.pth"),
+        f"{_PICKLED}safetensors: with Transformers, from_pretrained(FOLDER) {_SAVE} do that",
+    ),
+    (
+        ("adapter_model.bin",),
+        f"{_PICKLED}safetensors: with PEFT, PeftModel.from_pretrained(BASE_MODEL, FOLDER) {_SAVE} "
+        "do that",
     ),
     (
         ("tf_model*.h5",),

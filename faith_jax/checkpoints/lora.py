@@ -30,6 +30,7 @@ from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transpose
 from faith_jax.checkpoints.manifest import check_finite
 from faith_jax.checkpoints.peft import CONFIG, WEIGHTS, adapter_tensors
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.progress import log_once
 from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
 
@@ -37,7 +38,8 @@ logger = logging.getLogger("faith_jax")
 
 _F32 = np.dtype(np.float32)
 _PREFIX = "base_model.model."
-_PARTS = re.compile(r"(.*)\.(lora_A|lora_B|lora_embedding_A|lora_embedding_B)(\.weight)?")
+# A module, its part, and the adapter's name in PEFT's model, which `save_pretrained` leaves out.
+_PARTS = re.compile(r"(.*)\.(lora_(?:embedding_)?[AB])(?:\.(?!weight$)([^.]+))?(?:\.weight)?")
 # PEFT's wrappers of modules, which appear in the names of biases and embeddings.
 _WRAPPERS = re.compile(r"\.(base_layer|modules_to_save(\.\w+)?)(?=\.)")
 # Fields of variants with another computation, which are not supported.
@@ -51,6 +53,10 @@ _VARIANTS = (
     "use_dora",
     "use_qalora",
 )
+_REMEDY = (
+    "merge the adapter with PEFT, PeftModel.merge_and_unload().save_pretrained(FOLDER), and give "
+    "that folder"
+)
 # Initialisations that also change the base model; such adapters must first be saved as plain ones.
 _CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
@@ -59,8 +65,8 @@ class _LoraConfig(msgspec.Struct):
     """adapter_config.json of a LoRA."""
 
     peft_type: Literal["LORA"]
-    r: int
-    lora_alpha: float
+    r: int = 8  # PEFT's defaults
+    lora_alpha: float = 8
     use_rslora: bool = False
     alpha_pattern: dict[str, float] | None = None
     rank_pattern: dict[str, int] | None = None
@@ -129,11 +135,14 @@ def read_lora(folder: pathlib.Path) -> Lora:
                 raise CheckpointError(
                     f"{folder / CONFIG}: field {field!r}: {pattern!r} is no pattern ({error})."
                 ) from None
+    if "lora_alpha" not in fields:
+        log_once(f"{folder / CONFIG}: without 'lora_alpha': it is 8, PEFT's default.")
     path = folder / WEIGHTS
     halves: dict[str, dict[str, np.ndarray]] = {}
     replacements: dict[str, LazyArray] = {}
     dtypes = set()
-    full_names: dict[tuple[str, str], str] = {}
+    adapters: set[str] = set()
+    full_names: dict[str, str] = {}
     for full_name, tensor in adapter_tensors(folder).items():
         array = tensor.floats()
         dtypes.add(array.dtype)
@@ -141,21 +150,33 @@ def read_lora(folder: pathlib.Path) -> Lora:
         if ".original_module." in name:  # replaced by a module of `modules_to_save`
             continue
         match = _PARTS.fullmatch(name)
-        key = (match[1], match[2]) if match else (name, "")
+        key = name.removesuffix(".weight") if match else name
         if full_names.setdefault(key, full_name) != full_name:
             raise CheckpointError(
                 f"{path}: the tensors {full_names[key]} and {full_name} are of the same part of "
                 "one module; keep one of them."
             )
         if match is None:
+            if "lora_magnitude_vector" in name:
+                raise CheckpointError(
+                    f'{path}: the tensor {name} is DoRA\'s, which is not read; with "use_dora": '
+                    f"true in {CONFIG}, {_REMEDY}."
+                )
             if "lora_" in name:
                 raise CheckpointError(f"{path}: the tensor {name} is of no LoRA that is read.")
             replacements[name] = array
             continue
-        module, part, _ = match.groups()
+        module, part, adapter = match.groups()
+        adapters.add(adapter or "")
         numbers = np.asarray(array, _F32)
         check_finite(name, numbers, path)
         halves.setdefault(module, {})[part] = numbers
+    if len(adapters) > 1:
+        raise CheckpointError(
+            f"{path}: expected tensors of one adapter, got those of "
+            f"{', '.join(sorted(name or 'one without a name' for name in adapters))}; save one "
+            "alone, with PEFT: save_pretrained(FOLDER, selected_adapters=[NAME])."
+        )
     pairs = {module: _pair_lora_matrices(module, parts, path) for module, parts in halves.items()}
     if not pairs:
         raise CheckpointError(f"{path}: expected tensors lora_A and lora_B, got none.")
@@ -238,6 +259,11 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
                 )
             if full in maps:
                 return maps[full]
+        if {name, family.prefix + name} & set(family.embedding_copies):
+            raise CheckpointError(
+                f"{lora.folder}: the adapter changes {name}, the embedding of one stack alone, "
+                f"which is not read: {where} has one embedding, {table}, for both stacks."
+            )
         raise CheckpointError(
             f"{lora.folder}: the adapter changes {name}, which {where} does not have; give the "
             "base model that it was made for."
@@ -345,6 +371,5 @@ def _pair_lora_matrices(
 
 def _unsupported_field_error(folder: pathlib.Path, field: str, why: str) -> CheckpointError:
     return CheckpointError(
-        f"{folder / CONFIG}: field {field!r}: {why}, which is not read; merge the adapter with "
-        "PEFT, PeftModel.merge_and_unload().save_pretrained(FOLDER), and give that folder."
+        f"{folder / CONFIG}: field {field!r}: {why}, which is not read; {_REMEDY}."
     )

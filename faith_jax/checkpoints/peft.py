@@ -78,6 +78,11 @@ def adapter_message(folder: pathlib.Path) -> str:
                 f"`faith-jax import-checkpoint {shlex.quote(str(folder))} TARGET --base=BASE` "
                 "merges it with its base"
             )
+        case "ADAPTION_PROMPT" | "CPT" | "MULTITASK_PROMPT_TUNING" | "PREFIX_TUNING":
+            remedy = (
+                "this method is not read, and has no whole model, as it changes no weights; use "
+                "the adapter with PEFT"
+            )
         case _:
             remedy = (
                 "this method is not read; if PEFT can merge it, "

@@ -30,6 +30,7 @@ FIELDS = {
     "use_dora": False,
     "use_rslora": False,
 }
+MISSING = object()  # leaves a field out
 MODULES = (
     "encoder.block.1.layer.0.SelfAttention.q",
     "decoder.block.0.layer.1.EncDecAttention.v",
@@ -50,7 +51,8 @@ def write_lora(folder, shapes, changes=None, modules=MODULES, rank=2, dtype=np.f
       more: further tensors by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "adapter_config.json").write_text(json.dumps(FIELDS | (changes or {})))
+    fields = {k: v for k, v in (FIELDS | (changes or {})).items() if v is not MISSING}
+    (folder / "adapter_config.json").write_text(json.dumps(fields))
     stored, products = {}, {}
     for i, module in enumerate(modules):
         rng = np.random.default_rng(i)
@@ -80,6 +82,7 @@ def close(tree, expected):
         ({"r": 64, "rank_pattern": {"q|v|wo": 2}}, (8, 8, 8)),  # the tensors show r
         ({"alpha_pattern": {"q": 4, "EncDecAttention.v": 2}}, (2, 1, 8)),
         ({"alpha_pattern": {"k": 4}, "lora_alpha": 3}, (1.5, 1.5, 1.5)),
+        ({"lora_alpha": MISSING}, (4, 4, 4)),  # PEFT's default is 8
     ],
 )
 def test_the_base_has_the_product_added(tmp_path, changes, factors):
@@ -96,6 +99,30 @@ def test_the_base_has_the_product_added(tmp_path, changes, factors):
     assert (opened.family, opened.metadata["source"]) == ("t5", str(tmp_path / "lora"))
     close(opened.params, open_checkpoint(expected).params)
     assert load_model(str(tmp_path / "lora"), base=str(base)).config == opened.config
+
+
+def test_names_of_a_raw_state_dict(tmp_path):
+    """There, the adapter's name stands in the names of tensors."""
+    base = write(tmp_path / "base", CONFIG, draw(tensor_shapes()))
+    write_lora(tmp_path / "lora", tensor_shapes())
+    expected = open_checkpoint(tmp_path / "lora", base=str(base)).params
+    path = tmp_path / "lora" / "adapter_model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    named, two = (
+        {
+            name.replace("lora_A", f"lora_A.{a}").replace("lora_B", f"lora_B.{b}"): array
+            for name, array in tensors.items()
+        }
+        for a, b in (("default", "default"), ("first", "second"))
+    )
+    safetensors.numpy.save_file(named, path)
+    close(open_checkpoint(tmp_path / "lora", base=str(base)).params, expected)
+    for stored, names in ((two, "first, second"), (named | tensors, "default, one without a name")):
+        safetensors.numpy.save_file(stored, path)
+        assert error_of(tmp_path / "lora", base) == (
+            f"{path}: expected tensors of one adapter, got those of {names}; save one alone, with "
+            "PEFT: save_pretrained(FOLDER, selected_adapters=[NAME])."
+        )
 
 
 def test_a_base_in_another_form(tmp_path):
@@ -326,6 +353,30 @@ def error_of(folder, base):
     return message
 
 
+@pytest.mark.parametrize(
+    ("method", "remedy"),
+    [
+        (
+            "PREFIX_TUNING",
+            "this method is not read, and has no whole model, as it changes no weights; use the "
+            "adapter with PEFT",
+        ),
+        (
+            "IA3",
+            "this method is not read; if PEFT can merge it, "
+            "PeftModel.merge_and_unload().save_pretrained(FOLDER) makes a whole model",
+        ),
+    ],
+)
+def test_other_methods(tmp_path, method, remedy):
+    write_lora(tmp_path, tensor_shapes(), {"peft_type": method})
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: an adapter of PEFT's ('peft_type': \"{method}\"), no whole model; {remedy}."
+    )
+
+
 def test_without_a_base(tmp_path):
     write_lora(tmp_path / "lora", tensor_shapes())
     with pytest.raises(CheckpointError, match=r"\"LORA\".* import-checkpoint .* --base=BASE"):
@@ -376,9 +427,28 @@ def test_adapters_that_do_not_fit(tmp_path):
     assert "expected tensors lora_A and lora_B" in error_of(folder, base)
     magnitude = {f"{MODULES[0]}.lora_magnitude_vector": np.ones(8, np.float32)}
     write_lora(folder, tensor_shapes(), more=magnitude)
-    assert "lora_magnitude_vector is of no LoRA that is read" in error_of(folder, base)
+    assert error_of(folder, base) == (
+        f"{folder}/adapter_model.safetensors: the tensor {MODULES[0]}.lora_magnitude_vector is "
+        'DoRA\'s, which is not read; with "use_dora": true in adapter_config.json, merge the '
+        "adapter with PEFT, PeftModel.merge_and_unload().save_pretrained(FOLDER), and give that "
+        "folder."
+    )
+    write_lora(folder, tensor_shapes(), more={f"{MODULES[0]}.lora_C": np.ones(8, np.float32)})
+    assert "lora_C is of no LoRA that is read" in error_of(folder, base)
+    for stack in ("encoder", "decoder"):
+        copy = f"{stack}.embed_tokens.weight"
+        write_lora(folder, tensor_shapes(), more={copy: np.ones((24, 6), np.float32)})
+        assert error_of(folder, base) == (
+            f"{folder}: the adapter changes {copy}, the embedding of one stack alone, which is not "
+            f"read: {base} has one embedding, shared.weight, for both stacks."
+        )
     (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
-    assert "adapter_model.bin is there: pickled" in error_of(folder, base)
+    assert error_of(folder, base) == (
+        f"{folder}: adapter_model.safetensors: no such file, but adapter_model.bin is there: "
+        "pickled weights are not read, because unpickling can run any code; save them with "
+        "safetensors: with PEFT, PeftModel.from_pretrained(BASE_MODEL, FOLDER) and "
+        "save_pretrained(NEW_FOLDER) do that."
+    )
 
 
 def test_tensors_of_one_part_are_named(tmp_path):
