@@ -10,7 +10,7 @@ import logging
 import math
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Literal
 
 import msgspec
@@ -25,7 +25,7 @@ from faith_jax.checkpoints.checkpoint import (
     unstack_layers,
 )
 from faith_jax.checkpoints.hugging_face.families import family_of_config
-from faith_jax.checkpoints.hugging_face.family import HEAD, TensorMap
+from faith_jax.checkpoints.hugging_face.family import HEAD, Family, TensorMap
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transpose
 from faith_jax.checkpoints.manifest import check_finite
 from faith_jax.checkpoints.peft import CONFIG, WEIGHTS, adapter_tensors
@@ -219,33 +219,6 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
             config = config.replace(vocab_size=lora.replacements[name].shape[0])
     shapes = expected_shapes(config)
     maps = {tensor.published_name: tensor for tensor in family.tensor_maps(config, shapes)}
-    tied = {HEAD, table, *family.embedding_copies} if base.config.logits_via_embedding else set()
-    covered = changed | tied if changed & tied else changed
-    modules = {name.rpartition(".")[0] for name in (*maps, *family.embedding_copies)}
-    for saved in lora.config.modules_to_save or ():
-        # PEFT also lists usual names of classification heads, which the model may not have.
-        is_of_base = any(_is_in(name, saved) for name in modules | family.modules.keys())
-        if is_of_base and not any(_is_in(name, saved) for name in covered):
-            raise CheckpointError(
-                f"{lora.folder / WEIGHTS}: {CONFIG} has {saved!r} in 'modules_to_save', but its "
-                "tensors are missing here; copy the file again from where the adapter was saved."
-            )
-    unchanged = [
-        name.removesuffix(".weight")
-        for name, tensor in maps.items()
-        if not {name, name.removeprefix(family.prefix)} & covered
-        and len(tensor.shape(shapes)) == 2
-        and _is_target(name.removesuffix(".weight"), lora.config, tensor)
-    ]
-    if unchanged:
-        logger.warning(
-            "%s: %d modules that %s has in 'target_modules' have no tensors here and stay as in "
-            "the base; the first is %s.",
-            lora.folder / WEIGHTS,
-            len(unchanged),
-            CONFIG,
-            unchanged[0],
-        )
     is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}
     if not is_same_dtype:
         params = {name: array.astype(_F32) for name, array in params.items()}
@@ -291,8 +264,47 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
             params[name] = _add_change(params[name], part)
     source = str(lora.folder.absolute())
     check_params(config, unflatten(params), source)
+    tied = {HEAD, table, *family.embedding_copies} if base.config.logits_via_embedding else set()
+    _check_complete(lora, family, maps, changed | tied if changed & tied else changed)
     metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
     return Checkpoint(config, unflatten(params), metadata, base.family)
+
+
+def _check_complete(
+    lora: Lora, family: Family, maps: Mapping[str, TensorMap], changed: Set[str]
+) -> None:
+    """Compares the changed tensors of the base with the modules that adapter_config.json names.
+
+    Raises:
+      CheckpointError: if a module of `modules_to_save` has no tensors; missing ones of
+        `target_modules` are a warning.
+    """
+    path = lora.folder / WEIGHTS
+    modules = {name.rpartition(".")[0] for name in (*maps, *family.embedding_copies)}
+    for saved in lora.config.modules_to_save or ():
+        # PEFT also lists usual names of classification heads, which the model may not have.
+        is_of_base = any(_is_in(name, saved) for name in modules | family.modules.keys())
+        if is_of_base and not any(_is_in(name, saved) for name in changed):
+            raise CheckpointError(
+                f"{path}: {CONFIG} has {saved!r} in 'modules_to_save', but its tensors are missing "
+                "here; copy the file again from where the adapter was saved."
+            )
+    unchanged = [
+        name.removesuffix(".weight")
+        for name, tensor in maps.items()
+        if tensor.ours[0].endswith(("/kernel", "embedding"))
+        and not {name, name.removeprefix(family.prefix)} & changed
+        and _is_target(name.removesuffix(".weight"), lora.config, tensor)
+    ]
+    if unchanged:
+        logger.warning(
+            "%s: %d modules that %s has in 'target_modules' have no tensors here and stay as in "
+            "the base; the first is %s.",
+            path,
+            len(unchanged),
+            CONFIG,
+            unchanged[0],
+        )
 
 
 def _is_in(name: str, module: str) -> bool:

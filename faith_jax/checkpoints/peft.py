@@ -80,7 +80,7 @@ def adapter_message(folder: pathlib.Path) -> str:
             )
         case "ADAPTION_PROMPT" | "CPT" | "MULTITASK_PROMPT_TUNING" | "PREFIX_TUNING":
             remedy = (
-                "this method is not read, and has no whole model, as it changes no weights; use "
+                "this method is not read, and PEFT cannot merge it, as it changes no weights; use "
                 "the adapter with PEFT"
             )
         case _:

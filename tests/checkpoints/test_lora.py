@@ -358,7 +358,7 @@ def error_of(folder, base):
     [
         (
             "PREFIX_TUNING",
-            "this method is not read, and has no whole model, as it changes no weights; use the "
+            "this method is not read, and PEFT cannot merge it, as it changes no weights; use the "
             "adapter with PEFT",
         ),
         (
@@ -409,12 +409,13 @@ def test_settings_that_are_not_read(tmp_path, changes, parts):
         assert part in message
 
 
-def test_adapters_that_do_not_fit(tmp_path):
+def test_adapters_that_do_not_fit(tmp_path, caplog):
     base = write(tmp_path / "base", CONFIG, draw(tensor_shapes()))
     folder = tmp_path / "lora"
     shapes = {"encoder.block.7.layer.0.SelfAttention.q.weight": (8, 6)}
     write_lora(folder, shapes, modules=[name.removesuffix(".weight") for name in shapes])
     assert "block.7.layer.0.SelfAttention.q.weight, which" in error_of(folder, base)
+    assert not caplog.records  # about missing tensors, which say nothing of another base
     write_lora(folder, {f"{MODULES[0]}.weight": (8, 12)}, modules=MODULES[:1])
     assert "(8, 12), but the base model's is (8, 6)" in error_of(folder, base)
     nan = {f"{MODULES[0]}.lora_A.weight": np.full((2, 6), np.nan, np.float32)}
