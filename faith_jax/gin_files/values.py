@@ -56,9 +56,13 @@ def gin_problem(text: str) -> str:
 
     >>> gin_problem("malformed node or string on line 1: <ast.Name object at 0x7f0a>")
     'expected a value: a number, a text in quotes, a list, @NAME or %NAME.'
+    >>> gin_problem("'tasks' was not imported. In bindings string line 59 A = @tasks.b() ^")
+    "'tasks' was not imported: A = @tasks.b()"
     """
     expected = "expected a value: a number, a text in quotes, a list, @NAME or %NAME."
-    return re.sub(r"malformed node or string.*? object at \w+>", expected, " ".join(text.split()))
+    text = re.sub(r"malformed node or string.*? object at \w+>", expected, " ".join(text.split()))
+    # Bindings of the command line, and files of T5X in translation, have no lines that users know.
+    return re.sub(r"\.? In bindings string line \d+ (.*?)(?: \^)?$", r": \1", text)
 
 
 def resolve(value: Any, macros: Mapping[str, Any]) -> Any:
