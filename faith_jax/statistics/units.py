@@ -121,12 +121,17 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
     if field in (ROWS, ""):
         return Units(np.arange(len(first.ids)))
     if field == AUTO:
-        groundings = [c.hashes["grounding"] for c in corpora if "grounding" in c.hashes]
+        groundings: list[NDArray[np.int64]] = []
+        for corpus in corpora:
+            own = corpus.hashes.get("grounding")
+            if own is not None and not any(np.array_equal(own, other) for other in groundings):
+                groundings.append(own)
         # Systems that retrieve their own groundings may have other groups. A difference depends on
         # the groundings of both systems, whichever is named first.
         joint = _link_rows(groundings, len(first.ids))
         units = group_rows(joint.tolist(), "grounding")
-        is_joint = any((_link_rows([own], len(joint)) != joint).any() for own in groundings)
+        several = groundings if len(groundings) > 1 else []
+        is_joint = any((_link_rows([own], len(joint)) != joint).any() for own in several)
         return units._replace(is_joint=is_joint)
     values = _list_field_values(first, field)
     for corpus in corpora[1:]:
