@@ -123,15 +123,16 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
     if field == AUTO:
         groundings: list[NDArray[np.int64]] = []
         for corpus in corpora:
-            own = corpus.hashes.get("grounding")
-            if own is not None and not any(np.array_equal(own, other) for other in groundings):
-                groundings.append(own)
+            hashes = corpus.hashes.get("grounding")
+            if hashes is None or any(np.array_equal(hashes, other) for other in groundings):
+                continue
+            groundings.append(hashes)
         # Systems that retrieve their own groundings may have other groups. A difference depends on
         # the groundings of both systems, whichever is named first.
         joint = _link_rows(groundings, len(first.ids))
         units = group_rows(joint.tolist(), "grounding")
         several = groundings if len(groundings) > 1 else []
-        is_joint = any((_link_rows([own], len(joint)) != joint).any() for own in several)
+        is_joint = any((_link_rows([one], len(joint)) != joint).any() for one in several)
         return units._replace(is_joint=is_joint)
     values = _list_field_values(first, field)
     for corpus in corpora[1:]:

@@ -182,10 +182,10 @@ def _common_prefix(family: Family, stored: _Stored) -> str:
 
     A family's own prefix ("model." of a BART) is none.
     """
-    for known in (family.embedding, *family.embedding_copies):
+    for embedding in (family.embedding, *family.embedding_copies):
         for name in stored:
-            prefix = name.removesuffix(known)
-            if f"{prefix}{known}" == name and (not prefix or prefix.endswith(".")):
+            prefix = name.removesuffix(embedding)
+            if f"{prefix}{embedding}" == name and (not prefix or prefix.endswith(".")):
                 return prefix if all(other.startswith(prefix) for other in stored) else ""
     return ""
 
