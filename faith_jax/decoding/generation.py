@@ -22,9 +22,9 @@ from faith_jax.decoding.steps import (
     DecodingResult,
     Prefilled,
     copy_rows,
+    join_branches,
     model_scores,
     reorder_rows,
-    stack_rows,
     take_back,
 )
 from faith_jax.models.transformer import Inputs, Transformer
@@ -103,7 +103,7 @@ def read(
         memory = {"tokens": _mark_padding(tokens, lengths), "prefix_cache": caches["prefix_cache"]}
         return memory, caches["cache"]
 
-    memory, cache = functools.reduce(stack_rows, map(read_branch, branches))
+    memory, cache = functools.reduce(join_branches, map(read_branch, branches))
     return memory, copy_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
 
 
@@ -120,7 +120,6 @@ def _encode(
         method="start_decoding",
         mutable=["cache", "encoder_cache"],
     )
-    # Branches of different lengths are padded with -1; `attach_memory` restores the model's id.
     tokens = jax.tree.map(lambda x: jnp.where(x == module.config.pad_id, -1, x), inputs)
     return {"tokens": tokens, "encoder_cache": caches["encoder_cache"]}, caches["cache"]
 
@@ -180,13 +179,10 @@ def attach_memory(
     config, tokens = module.config, memory["tokens"]
     # Constant in the loop, so a closure holds it instead of the loop state.
     fixed = {name: kept for name, kept in memory.items() if name != "tokens"} | {"params": params}
-    inputs = None
-    if not config.is_decoder_only:
-        inputs = jax.tree.map(lambda x: jnp.where(x < 0, config.pad_id, x), tokens)
 
     def step(tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
         logits, updated = module.apply(
-            fixed | {"cache": cache}, inputs, tokens, method="decode_step", mutable=["cache"]
+            fixed | {"cache": cache}, tokens, method="decode_step", mutable=["cache"]
         )
         return model_scores(logits), updated["cache"]
 

@@ -75,14 +75,7 @@ class Refilling(NamedTuple):
           new: the new examples.
           free: the place of each new example; the number of places = drop the example.
         """
-        # PMI-Decode has two branches, so memory and cache have twice the rows.
-        batch, num_branches = len(places.draws), 1 + (self.config.pmi is not None)
-        memory = place_rows(places.memory, new.memory, free, batch, num_branches)
-        cache = place_rows(places.rows.cache, new.rows.cache, free, batch, num_branches)
-        held, fresh = ((source.draws, source.rows._replace(cache=None)) for source in (places, new))
-        # Draws and rows have no branches; only the model's memory and cache have them.
-        draws, rows = place_rows(held, fresh, free, batch)
-        return Places(memory, draws, rows._replace(cache=cache))
+        return place_rows(places, new, free, len(places.draws))
 
     def run(
         self, params: PyTree, memory: PyTree, draws: Array, rows: Rows, enough: Array

@@ -67,10 +67,13 @@ def model_scores(logits: Float[Array, "rows *several vocab"]) -> StepScores:
 _KEYS_AND_VALUES = ("cached_key", "cached_value", "key", "value")
 
 
+def _name(path: Any) -> Any:
+    return getattr(path[-1], "key", None)
+
+
 def _row_axis(path: Any, leaf: Array) -> int:
-    name = getattr(path[-1], "key", None)
     # [..., rows, heads, length, head_dim]; scanned layers add an axis before the rows.
-    return leaf.ndim - 4 if name in _KEYS_AND_VALUES else 0
+    return leaf.ndim - 4 if _name(path) in _KEYS_AND_VALUES else 0
 
 
 def reorder_rows(cache: PyTree, rows: Array) -> PyTree:
@@ -120,7 +123,7 @@ def cache_lengths(max_length: int) -> list[int]:
 
 
 def _holds_tokens(path: Any) -> bool:
-    return getattr(path[-1], "key", None) in ("cached_key", "cached_value")
+    return _name(path) in ("cached_key", "cached_value")
 
 
 def cache_capacity(cache: PyTree) -> int | None:
@@ -183,49 +186,49 @@ def copy_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
     return reorder_rows(cache, jnp.repeat(jnp.arange(batch), copies))
 
 
-def stack_rows(first: PyTree, second: PyTree) -> PyTree:
-    """Joins a model's memory or cache of two batches, with alternating rows.
+def join_branches(first: tuple[PyTree, PyTree], second: tuple[PyTree, PyTree]) -> tuple:
+    """Joins the memories and caches of PMI-Decode's branches; see `generation.read`.
 
-    Rows that are split over devices stay on their devices; if all rows of the first batch came
-    first, half of the rows would move.
+    Rows of the branches alternate. Rows that are split over devices stay on their devices; if all
+    rows of the first branch came first, half of the rows would move.
 
-    Args:
-      first: as in `reorder_rows`; scalars are equal in both.
-      second: the same for the second batch; the shorter one is padded at the end, tokens with -1.
+    An encoder cache has one row for both branches of an example: the keys of the second input
+    follow those of the first, so that a step reads only as many keys as the inputs have. Each
+    branch's row of `valid` hides the keys of the other branch.
     """
 
     def stack(path, a, b):
         if jnp.ndim(a) == 0:
-            return a
+            return a  # equal in both branches
+        if path[1].key == "encoder_cache":
+            if _name(path) in _KEYS_AND_VALUES:
+                return jnp.concatenate([a, b], axis=-2)
+            a, b = jnp.pad(a, ((0, 0), (0, b.shape[1]))), jnp.pad(b, ((0, 0), (a.shape[1], 0)))
         axis = _row_axis(path, a)
+        # The shorter branch is padded at the end, tokens with -1.
         longest = [max(sizes) for sizes in zip(a.shape, b.shape, strict=True)]
-        # Rows 2 i and 2 i + 1 are row i of the first and the second batch.
+        # Rows 2 i and 2 i + 1 are row i of the first and the second branch.
         pairs = jnp.stack([_fill_up(x, longest, axis) for x in (a, b)], axis + 1)
         return pairs.reshape(*longest[:axis], -1, *longest[axis + 1 :])
 
     return jax.tree_util.tree_map_with_path(stack, first, second)
 
 
-def place_rows(
-    held: PyTree, new: PyTree, examples: Integer[Array, "new"], batch: int, branches: int = 1
-) -> PyTree:
+def place_rows(held: PyTree, new: PyTree, examples: Integer[Array, "new"], batch: int) -> PyTree:
     """Replaces the rows of a few examples of a batch.
 
     Args:
-      held: the batch's memory or cache, as in `reorder_rows`, without scalars. Rows are ordered by
-        example, then branch, then copy.
+      held: the batch's arrays, as in `reorder_rows`, without scalars. The rows of an example are
+        consecutive; arrays may differ in their number, which depends on branches and copies.
       new: the same for the new examples, of the same or smaller lengths.
       examples: index of each new example in the batch; an index of `batch` drops the example.
       batch: number of examples in `held`.
-      branches: number of branches; 2 for PMI-Decode.
     """
 
     def place(path, leaf, rows):
         axis = _row_axis(path, leaf)
-        copies = leaf.shape[axis] // (batch * branches)
-        row_offsets = jnp.arange(branches * copies)[None]
-        # An example has branches * copies consecutive rows.
-        index = (examples[:, None] * branches * copies + row_offsets).reshape(-1)
+        per_example = leaf.shape[axis] // batch
+        index = (examples[:, None] * per_example + jnp.arange(per_example)[None]).reshape(-1)
         rows = _fill_up(rows, leaf.shape, axis)
         return leaf.at[(slice(None),) * axis + (index,)].set(rows, mode="drop")
 

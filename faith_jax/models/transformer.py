@@ -353,8 +353,9 @@ class Transformer(nn.Module):
                     "T5X's decoding has no place for a decoder prompt: use start_decoding and "
                     "decode_step, or an encoder prompt."
                 )
+            valid = self._encoder_masks(encoder_input_tokens)
             hidden = self._decode_with_cache(
-                encoded, encoder_input_tokens, decoder_input_tokens, max_decode_length
+                encoded, valid, decoder_input_tokens, max_decode_length
             )
         else:
             hidden = self.decode_hidden(
@@ -450,15 +451,16 @@ class Transformer(nn.Module):
         Apply with `mutable=["cache", "encoder_cache"]`; `encoded` is from `encode`.
         """
         cfg = self.config
-        batch = as_tuple(encoder_input_tokens)[0].shape[0]
-        start = jnp.zeros((batch, 1), jnp.int32)
+        valid = self._encoder_masks(encoder_input_tokens)
+        self.put_variable("encoder_cache", "valid", valid)
+        start = jnp.zeros((len(valid[0]), 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
         # Creates an empty cache of this length and fills the encoder's; the token is not stored.
-        self._decode_with_cache(encoded, encoder_input_tokens, start, cache_length)
+        self._decode_with_cache(encoded, valid, start, cache_length)
         if cfg.decoder_prompt_length:
             # The prompt without any tokens: its keys and values are the first in the cache.
-            prompt = self.decoder_prompt(jnp.zeros((batch, 0, cfg.emb_dim), cfg.dtype))
-            masks = self._decoding_masks(encoder_input_tokens)
+            prompt = self.decoder_prompt(jnp.zeros((len(start), 0, cfg.emb_dim), cfg.dtype))
+            masks = _decoding_masks(valid, len(start))
             self.decoder(prompt, (None,) * len(masks), None, masks, deterministic=True, decode=True)
 
     def prefill(
@@ -517,7 +519,7 @@ class Transformer(nn.Module):
         )
 
     def decode_step(
-        self, encoder_input_tokens: Inputs | None, tokens: Integer[Array, "rows *several"]
+        self, tokens: Integer[Array, "rows *several"]
     ) -> Float[Array, "rows *several vocab"]:
         """Feeds one or several tokens per row and returns the logits of the token after each.
 
@@ -525,7 +527,6 @@ class Transformer(nn.Module):
         tokens back, lower `cache_index`, which may be int32 [rows].
 
         Args:
-          encoder_input_tokens: for the mask; None in a decoder-only model.
           tokens: the last tokens of each row; the rows of an example are consecutive.
 
         Raises:
@@ -540,9 +541,9 @@ class Transformer(nn.Module):
             raise ValueError(
                 f"decode_step needs the collections that {maker} makes; missing: {sorted(missing)}."
             )
+        valid = () if self.config.is_decoder_only else self.get_variable(fixed, "valid")
         # One token per row, [rows], becomes [rows, 1].
-        fed = tokens.reshape(len(tokens), -1)
-        hidden = self._decode_with_cache(None, encoder_input_tokens, fed, None)
+        hidden = self._decode_with_cache(None, valid, tokens.reshape(len(tokens), -1), None)
         return self.logits(hidden.reshape(*tokens.shape, -1))
 
     def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
@@ -595,18 +596,17 @@ class Transformer(nn.Module):
     def _decode_with_cache(
         self,
         encoded: Inputs | None,
-        encoder_input_tokens: Inputs | None,
+        valid: tuple[Array, ...],
         decoder_input_tokens: Array,
         cache_length: int | None,
     ) -> Array:
-        masks = self._decoding_masks(encoder_input_tokens)
         return self.decoder(
             self.decoder_embedder(decoder_input_tokens),
             # Without states, attention uses the keys and values in the `encoder_cache`.
-            (None,) * len(masks) if encoded is None else as_tuple(encoded),
+            (None,) * len(valid) if encoded is None else as_tuple(encoded),
             None,
             # All copies (beams or samples) of an example see the same inputs.
-            tuple(repeat_rows(mask, decoder_input_tokens.shape[0]) for mask in masks),
+            _decoding_masks(valid, len(decoder_input_tokens)),
             deterministic=True,
             decode=True,
             cache_length=cache_length,
@@ -619,14 +619,16 @@ class Transformer(nn.Module):
 
     def _encoder_masks(
         self, encoder_input_tokens: Inputs | None, has_room: bool = False
-    ) -> list[Array]:
+    ) -> tuple[Array, ...]:
         """Returns the mask of each encoder input; empty in a decoder-only model."""
         prompt = 0 if has_room else self.config.encoder_prompt_length
-        return [self._encoder_mask(tokens, prompt) for tokens in as_tuple(encoder_input_tokens)]
+        inputs = as_tuple(encoder_input_tokens)
+        return tuple(self._encoder_mask(tokens, prompt) for tokens in inputs)
 
-    def _decoding_masks(self, encoder_input_tokens: Inputs | None) -> tuple[Array, ...]:
-        """Returns boolean [batch, 1, 1, prompt + encoder_length] for each encoder input."""
-        return tuple(mask[:, None, None, :] for mask in self._encoder_masks(encoder_input_tokens))
+
+def _decoding_masks(valid: tuple[Array, ...], rows: int) -> tuple[Array, ...]:
+    """Returns boolean [rows, 1, 1, keys] for the valid keys [batch, keys] of each encoder input."""
+    return tuple(repeat_rows(keys, rows)[:, None, None, :] for keys in valid)
 
 
 def _mean_states(

@@ -97,6 +97,20 @@ def test_only_the_decoders_cache_is_repeated():
     assert rows == {15}
 
 
+def test_a_step_of_pmi_decode_reads_no_padding_between_the_inputs_of_its_branches():
+    module, params = tiny.model_and_params(SCANNED)
+    short = WITHOUT[:, :4]
+    memory, _ = jax.jit(lambda: read(module, params, [INPUTS, short], LENGTH))()
+    layers = memory["encoder_cache"]["decoder"]["layers"]["encoder_decoder_attention"]
+    # A soft prompt of 3 vectors is before each input: 3 + 9 and 3 + 4 keys.
+    assert layers["key"].shape == layers["value"].shape == (2, 5, 2, 12 + 7, 4)
+    (valid,) = memory["encoder_cache"]["valid"]
+    expected = np.zeros((5, 2, 19), bool)
+    expected[:, 0, :12] = np.pad(INPUTS != 0, ((0, 0), (3, 0)), constant_values=True)
+    expected[:, 1, 12:] = np.pad(short != 0, ((0, 0), (3, 0)), constant_values=True)
+    np.testing.assert_array_equal(valid, expected.reshape(10, 19))
+
+
 def test_pmi_decode_needs_both_inputs_and_its_config():
     module, params = tiny.model_and_params(SMALL)
     with pytest.raises(ConfigError, match="pmi: expected None"):

@@ -35,8 +35,8 @@ def start(module, params, inputs, max_decode_length):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def step(module, variables, inputs, tokens):
-    return module.apply(variables, inputs, tokens, method="decode_step", mutable=["cache"])
+def step(module, variables, tokens):
+    return module.apply(variables, tokens, method="decode_step", mutable=["cache"])
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -63,7 +63,7 @@ def test_decode_steps_give_the_teacher_forced_logits():
     assert int(variables["cache"]["decoder"]["cache_index"]) == 2
     decoder_inputs = shift_right(TARGETS)
     for i in range(STEPS):
-        step_logits, updated = step(module, variables, INPUTS, decoder_inputs[:, i])
+        step_logits, updated = step(module, variables, decoder_inputs[:, i])
         np.testing.assert_allclose(step_logits, expected_logits(config)[:, i], atol=TOLERANCE)
         variables |= updated
     assert int(variables["cache"]["decoder"]["cache_index"]) == 2 + STEPS
@@ -108,7 +108,7 @@ def test_decode_step_refuses_to_run_without_its_caches():
     for name in ("cache", "encoder_cache"):
         variables = {"params": params} | {k: v for k, v in caches.items() if k != name}
         with pytest.raises(ValueError, match=rf"start_decoding makes; missing: \['{name}'\]"):
-            jax.eval_shape(functools.partial(step, module), variables, INPUTS, TARGETS[:, 0])
+            jax.eval_shape(functools.partial(step, module), variables, TARGETS[:, 0])
 
 
 def test_what_t5x_cannot_decode_is_refused():

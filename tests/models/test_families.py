@@ -317,9 +317,7 @@ def test_prefill_by_blocks_gives_the_next_tokens_logits():
         _, caches = module.apply(
             variables, tokens, jnp.array(ends), 2, method="prefill", mutable=collections
         )
-        return module.apply(
-            variables | caches, None, last, method="decode_step", mutable=["cache"]
-        )[0]
+        return module.apply(variables | caches, last, method="decode_step", mutable=["cache"])[0]
 
     expected = np.asarray(computed(type(module)(config), params, encoder, tokens))
     np.testing.assert_allclose(step(params), expected[np.arange(3), ends], atol=2e-5)

@@ -7,8 +7,9 @@ once.
 - `cache`: keys and values of the tokens decoded so far, `cached_key` and `cached_value`
   [rows, kv_heads, cache_length, head_dim]. The decoder's `cache_index` counts the filled positions.
 - `encoder_cache`: keys and values [batch, kv_heads, length, head_dim] of the encoder's outputs,
-  projected once. It exists only if the caller makes it mutable in `Transformer.start_decoding`.
-  For other callers, such as T5X, each step projects the encoder's outputs again.
+  projected once, and `valid` (boolean [batch, length], for each encoder input): the keys that are
+  not padding. It exists only if the caller makes it mutable in `Transformer.start_decoding`. For
+  other callers, such as T5X, each step projects the encoder's outputs again.
 - `prefix_cache`: keys and values of a decoder-only model's input (`Transformer.prefill`).
 """
 
