@@ -655,11 +655,26 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
         columns = {str(column): frame[column].tolist() for column in frame.columns}
     elif isinstance(frame, Mapping):
         columns = frame
-    elif isinstance(frame, str | bytes):
+    elif isinstance(frame, str | os.PathLike):
+        raise TypeError(
+            f"{name}: expected a table, got {format_value(str(frame))}; read a file first, as by "
+            "pandas.read_csv."
+        )
+    elif not isinstance(frame, Iterable) or isinstance(frame, bytes):
         raise TypeError(f"{name}: expected a table, got {format_value(frame)}.")
     else:
         records = list(frame)
     if columns is not None:
+        for column, values in columns.items():
+            if isinstance(values, str) or not hasattr(values, "__len__"):
+                raise TypeError(
+                    f"{name}: column {column!r}: expected a list, as a mapping is of columns, got "
+                    f"{format_value(values)}; give a single row as a list, [{{…}}]."
+                )
+        lengths = {column: len(values) for column, values in columns.items()}
+        if len(set(lengths.values())) > 1:
+            counts = ", ".join(f"{count} of {column!r}" for column, count in lengths.items())
+            raise ValueError(f"{name}: columns have different lengths: {counts}.")
         cells = zip(*columns.values(), strict=True)
         records = [dict(zip(columns, row, strict=True)) for row in cells]
     rows = []

@@ -15,6 +15,7 @@ from faith_jax.core.words import is_blank
 logger = logging.getLogger("faith_jax")
 
 Result = TypeVar("Result")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _EMPTY_RESPONSE = "the response is empty"
 _FEW_SCORES = 4  # so few responses may well have equal scores
 
@@ -266,6 +267,8 @@ def _to_texts(texts: Any, name: str) -> tuple[str, ...]:
 def _to_text(text: Any, name: str) -> str:
     if not isinstance(text, str):
         raise ValueError(f"{name}: expected a text, got {text!r}.")
+    if not text.isascii() and _SURROGATE.search(text):
+        raise ValueError(f"{name}: holds half of a surrogate pair, no character.")
     return text
 
 

@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+import pathlib
 
 import numpy as np
 import pyarrow as pa
@@ -650,8 +651,23 @@ def test_frames(frame):
         with pytest.raises(InputError, match=r"^frame: column 'answer' is there twice; rename or"):
             frame_rows(table)
     for wrong, message in (
-        ("Tea", "expected a table, got"),
+        (
+            "Tea",
+            r'^frame: expected a table, got "Tea"; read a file first, as by pandas.read_csv\.$',
+        ),
+        (
+            pathlib.Path("tea.csv"),
+            r'^frame: expected a table, got "tea.csv"; read a file first, as',
+        ),
+        (3, r"^frame: expected a table, got 3\.$"),
+        (
+            {"answer": "Tea"},
+            r"^frame: column 'answer': expected a list, as a mapping is of columns, got "
+            r'"Tea"; give a single row as a list, \[{…}\]\.$',
+        ),
         (["Tea"], r"frame\[0\]: expected a r"),
     ):
         with pytest.raises(TypeError, match=message):
             frame_rows(wrong)
+    with pytest.raises(ValueError, match=r"^frame: .* lengths: 2 of 'contexts', 1 of 'answer'\.$"):
+        frame_rows({"contexts": ["Tea", "Ink"], "answer": ["Tea"]})

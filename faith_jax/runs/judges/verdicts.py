@@ -12,7 +12,13 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.settings import sharing_programs
 from faith_jax.core.types import WordScore
 from faith_jax.runs.calibration.stored import Decider, read_calibration
-from faith_jax.runs.scores.score_frames import Texts, check_options, table_examples, with_columns
+from faith_jax.runs.scores.score_frames import (
+    Texts,
+    check_options,
+    table_examples,
+    warn_of_undefined_and_cut,
+    with_columns,
+)
 from faith_jax.scoring.judges.card import ENDING, preset_names
 from faith_jax.scoring.registry import is_judge, load_scorer, scorer_options
 
@@ -136,6 +142,7 @@ def judge(
     ]
     if responses is not None:
         return judged
+    warn_of_undefined_and_cut({judge: scores})
     added: dict[str, list[Any]] = {
         "judge_score": [verdict.score for verdict in judged],
         "judge_supported": [verdict.supported for verdict in judged],

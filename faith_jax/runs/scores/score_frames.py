@@ -16,6 +16,7 @@ from faith_jax.datasets.list_cells import ListColumns, is_plain_text
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import frame_rows, is_missing
 from faith_jax.runs.options import split_scorer_name
+from faith_jax.runs.scores.score_summary import ScoreCounts
 from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
 from faith_jax.scoring.registry import load_scorer, scorer_options
 
@@ -53,7 +54,8 @@ def score(
       For a pandas or Arrow table, the same table with a further column for each scorer. Otherwise a
       pandas DataFrame, with the index of the texts if they are Series; its columns are `grounding`,
       `response`, `history` and `label` if given (or those of the table), and one for each scorer.
-      Undefined scores, such as that of an empty response, are NaN.
+      Undefined scores, such as that of an empty response, are NaN. A warning says how many there
+      are and why, and how many inputs were cut.
 
     Raises:
       ConfigError: for an unknown scorer, an option that no scorer has, or a wrong value.
@@ -72,6 +74,9 @@ def score(
         list(values) if isinstance(values, Iterator) else values for values in arguments
     )
     if responses is None:
+        for name, values in {"histories": histories, "labels": labels}.items():
+            if values is not None:
+                raise ValueError(f"{name}: a table has them in a column; leave them out.")
         is_sequence = isinstance(groundings, list | tuple)
         if is_sequence and isinstance(next(iter(groundings), None), GroundedExample):
             examples = groundings
@@ -82,11 +87,8 @@ def score(
         else:
             examples = [row.example for row in table_examples(groundings, columns or {})]
         with sharing_programs():
-            values = {
-                name: _collect_score_values(name, scorer.score(examples))
-                for name, scorer in loaded.items()
-            }
-        return with_columns(groundings, values)
+            scores = {name: scorer.score(examples) for name, scorer in loaded.items()}
+        return with_columns(groundings, _collect_score_values(scores))
     if columns is not None:
         raise ValueError("columns: name those of a table; leave out responses.")
     if labels is not None and len(labels) != len(responses):
@@ -112,20 +114,30 @@ def score(
     table |= {} if labels is None else {"label": labels}
     filled = _fill_missing(groundings, ()), _fill_missing(responses, "")
     turns = None if histories is None else _fill_missing(histories, ())
-    _warn_of_empty(sum(map(is_missing, groundings)), len(groundings))
     with sharing_programs():
-        for name, scorer in loaded.items():
-            table[name] = _collect_score_values(name, scorer.score(*filled, turns))
+        scores = {name: scorer.score(*filled, turns) for name, scorer in loaded.items()}
+    table |= _collect_score_values(scores)
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return as_frame(rows, list(table), index)
 
 
-def _collect_score_values(scorer: str, scores: Sequence[Score]) -> list[float]:
-    """Returns the values of scores; warns if all are equal."""
-    values = [score.value for score in scores]
-    if defined := [value for value in values if not math.isnan(value)]:
-        warn_of_equal_scores(scorer, ScoreRange(len(defined), min(defined), max(defined)))
+def _collect_score_values(scores: Mapping[str, Sequence[Score]]) -> dict[str, list[float]]:
+    """Returns the values of scores by scorer; warns of equal and undefined ones, and of cuts."""
+    warn_of_undefined_and_cut(scores)
+    values = {name: [score.value for score in column] for name, column in scores.items()}
+    for name, column in values.items():
+        if defined := [value for value in column if not math.isnan(value)]:
+            warn_of_equal_scores(name, ScoreRange(len(defined), min(defined), max(defined)))
     return values
+
+
+def warn_of_undefined_and_cut(scores: Mapping[str, Sequence[Score]]) -> None:
+    """Logs how many scores of each scorer are undefined, and why, and how many inputs were cut."""
+    for name, column in scores.items():
+        counts = ScoreCounts()
+        counts.add_scores(name, column)
+        for line in counts.lines(pluralize(len(column), "row")):
+            logger.warning("%s", line)
 
 
 def _as_list(values: Any) -> Any:
@@ -140,12 +152,6 @@ def _fill_missing(values: Sequence[Any], empty: Any) -> Sequence[Any]:
     if isinstance(values, str):  # the scorers refuse it
         return values
     return [empty if is_missing(value) else value for value in values]
-
-
-def _warn_of_empty(count: int, rows: int) -> None:
-    if count:
-        message = "%s of %d without a grounding: their scores are undefined"
-        logger.warning(message, pluralize(count, "row"), rows)
 
 
 def _with_lists(texts: Sequence[Any], name: str) -> Sequence[Any]:
@@ -186,10 +192,12 @@ def named_columns(columns: Mapping[str, str]) -> dict[str, Any]:
         if part not in _PARTS:
             hint = did_you_mean(part, _PARTS)
             raise ValueError(f"columns: expected {', '.join(_PARTS)}, got {part!r}.{hint}")
-    return {f"{part}_column": name for part, name in columns.items()}
+    # Names of pandas may be numbers.
+    return {f"{part}_column": str(name) for part, name in columns.items()}
 
 
 class _TableColumns(Columns):
+    label_remedy: ClassVar[str] = "write one of these in the table"
     # A retriever may find nothing for some rows; their scores are then undefined.
     accepts_empty: ClassVar[bool] = True
 
@@ -214,7 +222,6 @@ def table_examples(table: Any, columns: Mapping[str, str]) -> list[ExampleRow]:
     except InputError as error:
         raise InputError(_name_arguments(str(error))) from None
     _log_warnings(notes)
-    _warn_of_empty(sum(not row.example.grounding.texts for row in rows), len(rows))
     return rows
 
 
@@ -234,7 +241,8 @@ def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:
         dict(row.fields) | {name: column[number] for name, column in values.items()}
         for number, row in enumerate(frame_rows(table))
     ]
-    return as_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
+    names = [*(name for row in rows for name in row), *values]
+    return as_frame(rows, list(dict.fromkeys(names)))
 
 
 def check_names(scorers: Any) -> None:

@@ -3,11 +3,13 @@
 import collections
 import dataclasses
 import functools
+import math
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import pluralize
+from faith_jax.core.types import Score
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.scoring.base import ScoreRange
 
@@ -53,6 +55,15 @@ class ScoreCounts:
         for name, values in defined.items():
             self._extend_range(name, len(values), min(values), max(values))
 
+    def add_scores(self, name: str, scores: Iterable[Score]) -> None:
+        """Counts undefined scores and cut tokens of a scorer."""
+        for score in scores:
+            if math.isnan(score.value):
+                self.undefined[name][score.undefined] += 1
+            self.cut[name] += bool(score.cut_tokens)
+            self.cut_rows[name].update(score.cut.keys())
+            self.cut_tokens[name].update(score.cut)
+
     def add_json(self, counts: Mapping[str, Any]) -> None:
         """Adds the counts of other rows, given as JSON."""
         for field in ("undefined", "cut_rows", "cut_tokens"):
@@ -61,6 +72,20 @@ class ScoreCounts:
         self.cut.update(counts["cut"])
         for name, scores in counts["ranges"].items():
             self._extend_range(name, *scores)
+
+    def lines(self, rows: str) -> Iterator[str]:
+        """Yields a line for each scorer with undefined scores or cut inputs; `rows` counts all."""
+        for name, reasons in self.undefined.items():
+            if count := reasons.total():
+                causes = (f"{why or 'not told why'} ({n:,})" for why, n in reasons.most_common())
+                yield f"{name} is undefined in {count:,} of {rows}: {'; '.join(causes)}"
+        for name, count in (+self.cut).items():
+            parts = "; ".join(
+                f"{pluralize(tokens, 'token')} of {part} in "
+                f"{pluralize(self.cut_rows[name][part], 'row')}"
+                for part, tokens in self.cut_tokens[name].items()
+            )
+            yield f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}"
 
     def _extend_range(self, scorer: str, number: int, lowest: float, highest: float) -> None:
         before = self.ranges.get(scorer, ScoreRange(0, lowest, highest))
@@ -95,17 +120,7 @@ class ScoreSummary:
         yield f"{self.output}: {rows}, {pluralize(len(self.scorers), 'scorer')}"
         if self.worst_rows:
             yield f"{self.worst}: the {pluralize(self.worst_rows, 'row')} with the lowest scores"
-        for name, reasons in self.counts.undefined.items():
-            if count := reasons.total():
-                causes = (f"{why or 'not told why'} ({n:,})" for why, n in reasons.most_common())
-                yield f"{name} is undefined in {count:,} of {rows}: {'; '.join(causes)}"
-        for name, count in (+self.counts.cut).items():
-            parts = "; ".join(
-                f"{pluralize(tokens, 'token')} of {part} in "
-                f"{pluralize(self.counts.cut_rows[name][part], 'row')}"
-                for part, tokens in self.counts.cut_tokens[name].items()
-            )
-            yield f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}"
+        yield from self.counts.lines(rows)
         if self.left_out:
             columns = ", ".join(f"{name} ({kind})" for name, kind in self.left_out.items())
             yield f"columns that JSON cannot hold are left out: {columns}"

@@ -171,4 +171,6 @@ def test_a_row_without_a_grounding_has_no_score(models, caplog):
     judged = faith_jax.judge(rows, model=model)
     assert list(judged["judge_undefined"]) == ["the grounding is empty", ""]
     assert [math.isnan(score) for score in judged["judge_score"]] == [True, False]
-    assert "1 row of 2 without a grounding: their scores are undefined" in caplog.text
+    assert caplog.messages[-1] == (
+        "minicheck_flan_t5_large is undefined in 1 of 2 rows: the grounding is empty (1)"
+    )

@@ -1,6 +1,7 @@
 """Tables of scores."""
 
 import math
+import re
 
 import pandas
 import pytest
@@ -86,6 +87,10 @@ def test_scorers_have_options_of_their_own_and_shared_ones():
         ({"scorers": ["token_f"]}, "There is no scorer 'token_f'. Did you mean 'token_f1'"),
         ({"labels": [1]}, "2 responses, 1 labels"),
         ({"responses": ["a"]}, "2 groundings, 1 responses"),
+        (
+            {"responses": ["a", "b \ud83d"]},
+            r"^Response 1: holds half of a surrogate pair, no character\.$",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(changes, message):
@@ -171,7 +176,10 @@ def test_missing_texts_have_no_scores(caplog):
         }
     )
     by_text = score(frame.context, frame.answer, ["token_f1"], histories=frame.question)
-    assert caplog.messages == ["1 row of 5 without a grounding: their scores are undefined"]
+    assert caplog.messages == [
+        "token_f1 is undefined in 4 of 5 rows: the response is empty (3); "
+        "the grounding has no words (1)"
+    ]
     by_table = score(frame, scorers=["token_f1"])
     assert caplog.messages == caplog.messages[:1] * 2
     for scored in (by_text, by_table):
@@ -187,6 +195,15 @@ def test_missing_texts_have_no_scores(caplog):
             r"^frame\[0\]: none of .* name it with columns=\{\"response\": \"NAME\"\}\. Known",
         ),
         ({"groundings": ["a"]}, r"^frame\[0\]: expected a row with columns, got \"a\""),
+        ({"labels": [1]}, r"^labels: a table has them in a column; leave them out\.$"),
+        ({"histories": [[]]}, r"^histories: a table has them in a column; leave them out\.$"),
+        (
+            {
+                "groundings": [{"contexts": ["a"], "response": "b", "label": "partly"}],
+                "columns": {"label": "label"},
+            },
+            r"^frame\[0\]: field 'label': .*, got \"partly\"; write one of these in the table\.$",
+        ),
         ({"columns": {"text": "a"}}, "columns: expected grounding, response, .*, got 'text'"),
         ({"responses": ["a"], "columns": {"response": "a"}}, "columns: name those of a table"),
     ],
@@ -202,7 +219,32 @@ def test_rows_without_a_grounding_have_no_scores(caplog):
     frame = pandas.DataFrame({"passages": groundings, "answer": ["Tea is hot."] * 4})
     values = score(frame, scorers=["token_f1"])["token_f1"]
     assert values.fillna(-1).tolist() == [1.0, -1.0, -1.0, -1.0]
-    assert "3 rows of 4 without a grounding: their scores are undefined" in caplog.text
+    assert caplog.messages[-1] == (
+        "token_f1 is undefined in 3 of 4 rows: the grounding has no words (3)"
+    )
+
+
+def test_what_was_cut_is_told(caplog):
+    frame = pandas.DataFrame({"passages": ["Tea is hot. " * 300], "answer": ["Tea is hot."]})
+    for arguments in ((frame["passages"], frame["answer"]), (frame,)):
+        score(*arguments, scorers=["nli_entailment"], model="mini_nli", max_length=64)
+        (warning,) = caplog.messages
+        assert re.fullmatch(
+            r"nli_entailment cut the input of 1 of 1 row, which was too long: "
+            r"[\d,]+ tokens of knowledge in 1 row",
+            warning,
+        )
+        caplog.clear()
+
+
+def test_no_rows_have_all_columns():
+    assert score([], scorers=["token_f1"]).columns.tolist() == ["token_f1"]
+
+
+def test_columns_of_pandas_may_be_numbers():
+    frame = pandas.DataFrame([["Tea is hot.", "Tea is hot."]])
+    scored = score(frame, scorers=["token_f1"], columns={"grounding": 0, "response": 1})
+    assert scored["token_f1"].tolist() == [1.0]
 
 
 def test_columns_of_a_frame_keep_their_index():
