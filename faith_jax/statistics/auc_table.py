@@ -287,6 +287,7 @@ def auc_table(
             # Warnings of missing scores advise --undefined, which is pointless once it is given.
             *(missing.warnings if math.isnan(undefined) else ()),
             *ignored,
+            *_warn_of_single_classes(used),
             *_warn_of_single_units(used, units),
             *_warn_of_equal_scores(used, columns),
             *_warn_of_turned_labels(columns),
@@ -572,6 +573,17 @@ def measure_missing_scores(
             cell = compare_measures(measures, {}, confidence, units)[""][EMPTY]
             shares.setdefault(EMPTY, {})[name] = cell.text(1)
     return MissingScores(shares, warnings)
+
+
+def _warn_of_single_classes(used: Mapping[str, Corpus]) -> Iterator[str]:
+    """Yields a warning for each corpus whose rows all have the same label."""
+    for name, rows in used.items():
+        labels = np.unique(rows.labels)
+        if len(labels) == 1:
+            yield (
+                f"{name}: Warning: all {pluralize(len(rows.ids), 'row')} have the label "
+                f"{labels[0]:g}, so that there is no AUC, and {name} is in no average."
+            )
 
 
 def _warn_of_single_units(used: Mapping[str, Corpus], units: Mapping[str, Units]) -> Iterator[str]:

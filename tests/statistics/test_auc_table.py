@@ -108,6 +108,11 @@ def test_a_corpus_with_one_class_is_said_so_and_not_averaged():
     table = auc_table(corpora, "base", resamples=20)
     assert math.isnan(table.cells["good"]["single"].auc)
     assert table.average == {}  # of one corpus there is none
+    warning = (
+        "single: Warning: all 20 rows have the label 1, so that there is no AUC, and single is in "
+        "no average."
+    )
+    assert next(note for note in auc_rows(table).notes if note.startswith("single")) == warning
     three = auc_table({**corpora, "two": CORPORA["two"]}, "base", resamples=20)
     areas = [three.cells["good"][name].auc for name in ("one", "two")]
     assert three.average["good"].auc == pytest.approx(np.mean(areas))

@@ -137,7 +137,9 @@ def _evaluate_frames(
         evaluate_options = _make_options(EvaluateOptions, scorers=tuple(scorers), **options)
         table = evaluation(files, evaluate_options).table
     frame = as_frame(table.records(), list((table.tidy or table).columns))
-    frame.attrs |= {"title": table.title, "notes": list(table.notes)}
+    # Printed tables have per cent where the frame, like their JSON, has shares.
+    title = table.title.replace(" in per cent", "")
+    frame.attrs |= {"title": title, "notes": list(table.notes)}
     # Only for this frame: frames that pandas derives from it, such as slices, show no notes.
     frame._repr_html_ = functools.partial(_show_with_notes, frame)
     return frame
@@ -225,9 +227,8 @@ def _scored_rows(
             f"scorers: no column of {name} is named as a scorer; say which ones are scores. Its "
             f"columns: {', '.join(fields)}."
         )
-    layout = ScoredColumns(corpus_column="", **named_columns(columns))
+    layout = ScoredColumns(**named_columns(columns))
     find_text_columns = functools.partial(text_columns, rows, layout.named_texts)
-    for row in scored_fields(
-        rows, scorer_names, layout, "rows", find_text_columns=find_text_columns
-    ):
-        yield {key: value for key, value in row.fields.items() if key != "corpus"}
+    for row in scored_fields(rows, scorer_names, layout, "", find_text_columns=find_text_columns):
+        # Rows without a corpus are of the corpus that the file names.
+        yield {key: value for key, value in row.fields.items() if key != "corpus" or value}

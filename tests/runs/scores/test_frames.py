@@ -90,6 +90,16 @@ def test_figures_are_those_of_the_command(systems, tmp_path, command):
     assert areas == pytest.approx(dict(by_scorer))
 
 
+def test_figures_of_a_corpus_column_are_those_of_each_corpus(systems):
+    frame = systems[1].assign(label=[0, 1] * 6, corpus=["sea"] * 8 + ["lake"] * 4)
+    figures = faith_jax.evaluate(frame, scorers=["token_f1"])
+    assert figures.attrs["title"] == "ROC AUC, with 95% intervals"  # as shares, not per cent
+    assert figures.set_index("corpus").auc.to_dict() == {"sea": 1.0, "lake": 1.0, "average": 1.0}
+    assert figures.set_index("corpus").rows["sea"] == 8
+    compared = faith_jax.compare(*(f.assign(corpus="sea") for f in systems), names=("a", "b"))
+    assert set(compared.corpus) == {"sea"}
+
+
 def test_a_page_is_written(systems, tmp_path):
     right, wrong = systems
     page = faith_jax.write_report({"ferry": right, "bus": wrong}, str(tmp_path / "page.html"))
