@@ -109,6 +109,33 @@ def visible(text: str) -> str:
     return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
+def comparable(text: str) -> str:
+    """Returns the visible text in NFC, in which texts that look the same are the same.
+
+    >>> comparable("cafe\u0301s") == comparable("caf\u00e9\u200bs") == "caf\u00e9s"
+    True
+    """
+    return text if text.isascii() else unicodedata.normalize("NFC", visible(text))
+
+
+def comparable_places(text: str) -> list[tuple[int, int]]:
+    """Returns, for each character of `comparable(text)`, its start and end in the text.
+
+    >>> comparable_places("e\u0301\u200bs")
+    [(0, 2), (3, 4)]
+    """
+    shown = [place for place, character in enumerate(text) if visible(character)]
+    places: list[tuple[int, int]] = []
+    # NFC composes letters with their marks, but no letters that stand side by side.
+    for cluster in regex.finditer(r"\X", visible(text)):
+        composed = unicodedata.normalize("NFC", cluster.group())
+        spans = [(place, place + 1) for place in shown[cluster.start() : cluster.end()]]
+        if composed != cluster.group():
+            spans = [(spans[0][0], spans[-1][1])] * len(composed)
+        places += spans
+    return places
+
+
 def is_blank(text: str) -> bool:
     """Returns whether a text has only white space and invisible characters."""
     return not visible(text).strip()

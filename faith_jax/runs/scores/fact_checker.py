@@ -22,7 +22,7 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.labels import NOT_VERIFIABLE, DialFactLabel, response_verdict
 from faith_jax.core.settings import Share, check_value
 from faith_jax.core.types import GroundedExample, Grounding, Score
-from faith_jax.core.words import split_sentences, visible
+from faith_jax.core.words import comparable, split_sentences
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
 from faith_jax.datasets.samples import SAMPLE
 from faith_jax.gin_files.run_settings import read_settings
@@ -266,7 +266,8 @@ class FactChecker:
                 sentence
                 for sentence in evidence
                 if self._verifier.reads_all
-                or lexical_overlap(visible(claim), [visible(sentence.sentence)]) >= self._verifiable
+                or lexical_overlap(comparable(claim), [comparable(sentence.sentence)])
+                >= self._verifiable
             ]
             for (claim, _), evidence in zip(claims, about_subjects, strict=True)
         ]

@@ -9,14 +9,18 @@ import numpy as np
 
 from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.types import GroundedExample, WordScore
+from faith_jax.core.types import GroundedExample, Score, WordScore
 from faith_jax.core.words import locate_sentences
 from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring.base import Judgement, join_texts
 from faith_jax.scoring.model_cards import CARDS
 from faith_jax.scoring.nli import SentencePairScorer
 from faith_jax.scoring.pair_classifier import ClassifierOptions
-from faith_jax.scoring.words.text_scorer import SPACED_SCRIPTS
+from faith_jax.scoring.words.text_scorer import (
+    SPACED_SCRIPTS,
+    comparable_example,
+    move_to_original,
+)
 from faith_jax.statistics.texts.passages import PassageFinder
 from faith_jax.statistics.texts.text_metrics import (
     ContentWord,
@@ -93,7 +97,13 @@ class GroundednessScorer(SentencePairScorer[ResponseSentences]):
         problem = _READS.problem(example.response, "response")
         return problem or _READS.problem(join_texts(example.grounding), "grounding")
 
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example, by its texts in comparable form."""
+        plain = list(map(comparable_example, examples))
+        return list(map(move_to_original, super().score_examples(plain), examples, plain))
+
     def read(self, example: GroundedExample) -> ResponseSentences | None:
+        example = comparable_example(example)
         if self.why_unread(example):
             return None
         passages_for = PassageFinder(example.grounding.texts)

@@ -1,4 +1,4 @@
-"""The base of scorers without models, which ignore invisible characters and check the script."""
+"""The base of scorers of words, which compare what texts look like and check the script."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import regex
 
 from faith_jax.core.types import GroundedExample, Score, ScorerCard, WordScore
-from faith_jax.core.words import LETTER, visible
+from faith_jax.core.words import LETTER, comparable, comparable_places
 from faith_jax.scoring.base import BaseScorer, join_texts
 
 _ASCII_LETTER = re.compile("[A-Za-z0-9]")
@@ -55,7 +55,7 @@ ASCII = Reads(regex.compile(r"[[\p{L}\p{N}]--\p{ASCII}]", regex.V1), _HINT)
 
 
 class TextScorer(BaseScorer):
-    """A scorer that judges each example on its own, from its texts without invisible characters.
+    """A scorer that judges each example on its own, from its texts in comparable form.
 
     The score is undefined if the response or the grounding cannot be split into words.
 
@@ -78,37 +78,42 @@ class TextScorer(BaseScorer):
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         scores = []
         for example in examples:
-            texts = shown_texts = (example.response, *example.grounding.texts)
-            if not all(map(str.isascii, texts)):
-                shown_texts = tuple(map(visible, texts))
-            plain = example
-            if shown_texts != texts:
-                grounding = dataclasses.replace(example.grounding, texts=shown_texts[1:])
-                plain = dataclasses.replace(example, response=shown_texts[0], grounding=grounding)
+            plain = comparable_example(example)
             problem = self._reads.problem(plain.response, "response")
             if not problem and self._reads_grounding:
                 problem = self._reads.problem(join_texts(plain.grounding), "grounding")
             score = Score(math.nan, undefined=problem) if problem else self._judge(plain)
             if math.isnan(score.value):
                 score = dataclasses.replace(score, undefined=score.undefined or _NOTHING_COMPARED)
-            if plain is not example:
-                score = _move_to_original(score, texts)
-            scores.append(score)
+            scores.append(move_to_original(score, example, plain))
         return scores
 
 
-def _move_to_original(score: Score, texts: Sequence[str]) -> Score:
-    """Moves words and evidence of a score from the visible texts to the original ones.
+def comparable_example(example: GroundedExample) -> GroundedExample:
+    """Returns an example with response and grounding in comparable form, or the example itself."""
+    texts = example.response, *example.grounding.texts
+    if all(map(str.isascii, texts)):  # fast path
+        return example
+    response, *grounding_texts = map(comparable, texts)
+    if (response, *grounding_texts) == texts:
+        return example
+    grounding = dataclasses.replace(example.grounding, texts=tuple(grounding_texts))
+    return dataclasses.replace(example, response=response, grounding=grounding)
 
-    `texts` are the response, and the texts of the grounding.
+
+def move_to_original(score: Score, example: GroundedExample, plain: GroundedExample) -> Score:
+    """Moves words and evidence of a score from the texts in comparable form to the original ones.
+
+    `plain` is `comparable_example(example)`.
     """
-    places = [
-        [place for place, character in enumerate(text) if visible(character)] for text in texts
-    ]
+    if plain is example:
+        return score
+    texts = example.response, *example.grounding.texts
+    places = list(map(comparable_places, texts))
 
     def move(word: WordScore) -> WordScore:
         number = 0 if word.text is None else word.text + 1
-        start, end = places[number][word.start], places[number][word.end - 1] + 1
+        start, end = places[number][word.start][0], places[number][word.end - 1][1]
         return dataclasses.replace(word, word=texts[number][start:end], start=start, end=end)
 
     words, evidence = tuple(map(move, score.words)), tuple(map(move, score.evidence))

@@ -1,3 +1,5 @@
+import unicodedata
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,14 @@ UNDEFINED = [
 ]
 RESPONSES = (" ", "I do.", f"{FIRST} {SECOND}", "Yes, the lamp weighs 300 grams.", "Yes, sure.")
 RESPONSES += (*PLANTED, *PLANTED.values())
+CAFE, BREW = (
+    "The caf\u00e9 serves cr\u00e8me br\u00fbl\u00e9e.",
+    "The caf\u00e9 serves br\u00fbl\u00e9e.",
+)
+# The same text with separate accents, a soft hyphen and a zero-width space.
+MARKED = unicodedata.normalize("NFD", BREW).replace("serves", "ser\u00adv\u200bes")
 EXAMPLES = [
+    *(((CAFE,), response) for response in (BREW, MARKED)),
     *((PASSAGES, response) for response in RESPONSES),
     *(((BRIDGE,), ARCHES), ((BRIDGE, FOREIGN), ARCHES)),
     *((HOURS, f"The battery lasts {number} hours.") for number in ("1000", "1,500")),
@@ -42,6 +51,16 @@ def score():
     scores = load_scorer("groundedness").score(*map(list, zip(*EXAMPLES, strict=True)))
     found = dict(zip(EXAMPLES, scores, strict=True))
     return lambda response, passages=PASSAGES: found[passages, response]
+
+
+def test_texts_that_look_the_same_have_the_same_score(score):
+    plain, marked = score(BREW, (CAFE,)), score(MARKED, (CAFE,))
+    assert marked.value == pytest.approx(plain.value)
+    assert [MARKED[word.start : word.end] for word in marked.words] == [
+        unicodedata.normalize("NFD", "café"),
+        "ser\u00adv\u200bes",
+        unicodedata.normalize("NFD", "brûlée"),
+    ]
 
 
 def entailment(pairs):

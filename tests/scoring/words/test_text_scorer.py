@@ -1,6 +1,7 @@
 """Texts of all scripts, invisible characters and empty texts, by every scorer of texts."""
 
 import math
+import unicodedata
 
 import pytest
 import sacrebleu
@@ -131,3 +132,17 @@ def test_invisible_characters_change_no_score():
             text = marked[0] if word.text is None else marked[1]
             assert text[word.start : word.end] == word.word
             assert (visible(word.word), word.score) == (expected_word.word, expected_word.score)
+
+
+def test_separate_accents_change_no_score():
+    plain = "Le café sert une crème brûlée, 각.", "Le café est bon; une crème brûlée, 각."
+    for name in NAMES:
+        expected = scored(name, *plain)
+        for forms in (("NFD", "NFC"), ("NFC", "NFD"), ("NFD", "NFD")):
+            texts = tuple(map(unicodedata.normalize, forms, plain))
+            score = scored(name, *texts)
+            assert score.value == expected.value, name
+            for word, expected_word in zip(score.words, expected.words, strict=True):
+                text = texts[0] if word.text is None else texts[1]
+                assert text[word.start : word.end] == word.word
+                assert unicodedata.normalize("NFC", word.word) == expected_word.word
