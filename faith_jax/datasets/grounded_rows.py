@@ -389,7 +389,7 @@ class _RowReader(NamedTuple):
             raise field_error(self.place, names["response"], "a text", answer, remedy)
         response = (answer or "").strip()
         if names["response"]:
-            notes.count_answer(names["response"], answer, response)
+            notes.count_answer(names["response"], answer, response, grounding.texts)
         example = GroundedExample(
             identifier, grounding, tuple(history), response, self._read_label()
         )

@@ -25,6 +25,12 @@ _PRINTED = re.compile(
 # Marks around the reasoning that a model wrote before its answer.
 _REASONING = re.compile(r"</?(?:think|thinking|thought|reasoning)>|\[/?THINK\]|<\|channel\|>")
 
+# Numbers of sources behind a text: [1], [1, 2], [^1], [doc 1], \u30101\u2020source\u3011.
+_CITATION = re.compile(
+    r"(?<=[\w.,;:!?)\]\"])\s?"
+    r"(\[(?:\^|doc|source)?\s?\d{1,3}(?:[,;\u2013-]\s?\d{1,3})*\]|\u3010\d[^\u3011]*\u3011)"
+)
+
 
 def stands_for_none(text: str) -> bool:
     """Returns whether a text marks a missing value, such as "N/A"."""
@@ -53,6 +59,8 @@ class TableNotes:
         self._objects: collections.Counter[tuple[str, str, str]] = collections.Counter()
         self._first_objects: dict[tuple[str, str, str], str] = {}
         self._reasonings: collections.Counter[str] = collections.Counter()  # answers with reasoning
+        self._citations: collections.Counter[str] = collections.Counter()  # answers with citations
+        self._first_citations: dict[str, str] = {}
         self._answers = 0
         self._answer_column = ""
         self._no_answers: collections.Counter[str] = collections.Counter()
@@ -96,8 +104,8 @@ class TableNotes:
         """Counts the nulls in a list of texts, which are left out."""
         self._nulls[column] += count
 
-    def count_answer(self, column: str, value: Any, text: str) -> None:
-        """Counts an answer, and whether it is missing, empty, or marks a missing value."""
+    def count_answer(self, column: str, value: Any, text: str, grounding: Sequence[str]) -> None:
+        """Counts an answer, and whether it is missing, empty, or has text that is no answer."""
         self._answers += 1
         self._answer_column = column
         if value is None:
@@ -109,6 +117,11 @@ class TableNotes:
         else:
             self.count_object("response", column, text)
             self._reasonings[column] += _REASONING.search(text) is not None
+            for mark in _CITATION.findall(text):
+                if not any(mark in passage for passage in grounding):
+                    self._citations[column] += 1
+                    self._first_citations.setdefault(column, mark)
+                    break
 
     def count_object(self, part: str, column: str, text: str) -> None:
         """Counts a text of a part of an example if it is an object in JSON or in printed form."""
@@ -172,6 +185,12 @@ class TableNotes:
             "<think>...</think>; write what stands behind it alone."
             for column, count in self._reasonings.items()
             if count
+        ]
+        warnings += [
+            f"{column}: {pluralize(count, 'answer')} scored with marks of citations as words and "
+            f"numbers, such as {self._first_citations[column]}, which the grounding lacks; write "
+            "the answer without them."
+            for column, count in self._citations.items()
         ]
         for (part, column, kind), count in self._objects.items():
             noun = "an answer" if part == "response" else f"a {part}"

@@ -478,6 +478,19 @@ def test_objects_and_texts_for_none_are_counted():
         "answer: 2 answers scored with the model's reasoning, as in <think>...</think>; "
         "write what stands behind it alone."
     ]
+    cited = (
+        "Tea. [1]",
+        "Tea[2][3], ink [^4].",
+        "Tea\u30105\u2020source\u3011",
+        "Tea [1, 2]",
+        "x[0] = 3 [A1]",
+    )
+    groundings = ("Tea.", "[2] Tea. [3] Ink.", "g", "[1, 2] Tea", "x[0] is 3")
+    rows = ({"grounding": g, "answer": a} for g, a in zip(groundings, cited, strict=True))
+    assert warnings(*rows) == [
+        "answer: 3 answers scored with marks of citations as words and numbers, such as [1], which "
+        "the grounding lacks; write the answer without them."
+    ]
     message = "content='Tea' additional_kwargs={} response_metadata={'finish_reason': 'stop'}"
     for printed in (message, "{'answer': 'Tea'}", "['Tea']", "[{'type': 'text', 'text': 'Tea'}]"):
         assert len(warnings({"grounding": "g", "answer": printed})) == 1
