@@ -109,7 +109,7 @@ def nli_label_numbers(
     if len(names) != len(class_names):
         raise ConfigError(
             f"the model has {len(names)} classes ({', '.join(names)}); expected the three of "
-            "natural language inference."
+            "natural language inference; faith_critic reads a model of two."
         )
     cleaned = [name.strip().lower() for name in name_list("labels", labels) or names]
     for label in class_names:  # also "entails", and XNLI's "contradictory"

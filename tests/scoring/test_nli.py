@@ -205,7 +205,9 @@ def test_the_faithful_class_has_a_name_or_a_number():
 @pytest.mark.parametrize(
     ("names", "given", "message"),
     [
-        (["a", "b"], None, r"has 2 classes \(a, b\); expected the three"),
+        (["a", "b"], None,
+         r"has 2 classes \(a, b\); expected the three of natural language inference; faith_critic "
+         r"reads a model of two\.$"),
         (["a", "b", "c"], None, "named a, b, c; say their order with labels="),
         (["neutral", "Entailment", "entailment"], None,
          "named neutral, Entailment, entailment; say their order with"),
