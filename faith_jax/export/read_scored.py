@@ -5,6 +5,7 @@ may also come from a table with a column for each scorer, such as a frame of `fa
 CSV file of another system.
 """
 
+import decimal
 import itertools
 import logging
 import math
@@ -295,7 +296,7 @@ def scored_fields(
                 except ValueError:
                     expected = "a number, true, false, or nothing"
                     raise field_error(row.place, scorer, expected, value) from None
-            if isinstance(value, bool):  # a verdict
+            if isinstance(value, bool | decimal.Decimal):  # a verdict, or a number of a database
                 value = float(value)
             if isinstance(value, float) and math.isinf(value):
                 raise field_error(row.place, scorer, "a finite number, or nothing", value)

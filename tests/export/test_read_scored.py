@@ -88,6 +88,10 @@ def test_verdicts_are_scores_and_decimal_labels_are_labels(tmp_path):
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     rows = list(read_scored_rows(tmp_path / "a.parquet", ["right"]))
     assert [(row["scores"]["right"], row["label"]) for row in rows] == [(1.0, 1), (0.0, None)]
+    table = pyarrow.table({"mine": [decimal.Decimal("0.25"), None]})
+    pyarrow.parquet.write_table(table, tmp_path / "b.parquet")
+    rows = list(read_scored_rows(tmp_path / "b.parquet", ["mine"]))
+    assert [row["scores"]["mine"] for row in rows] == [0.25, None]
 
 
 @pytest.mark.parametrize("separator", [",", ";"])

@@ -14,6 +14,7 @@ from faith_jax.core.types import WordScore
 from faith_jax.runs.calibration.stored import Decider, read_calibration
 from faith_jax.runs.scores.score_frames import (
     Texts,
+    check_is_no_table,
     check_options,
     table_examples,
     warn_of_undefined_and_cut,
@@ -117,10 +118,10 @@ def judge(
     examples: Any = groundings
     if responses is None:
         examples = [row.example for row in table_examples(groundings, columns or {})]
-    elif columns is not None:
-        raise ValueError("columns: name those of a table; leave out responses.")
-    elif isinstance(groundings, Mapping) or hasattr(groundings, "columns"):
-        raise ValueError("responses: a table has them in a column; leave them out.")
+    else:
+        check_is_no_table(groundings)
+        if columns is not None:
+            raise ValueError("columns: name those of a table; leave out responses.")
     check_options(options, scorer_options(judge))
     scorer: Any = load_scorer(judge, model=model, **options)
     threshold = scorer.judge.card.threshold

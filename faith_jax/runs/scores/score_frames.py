@@ -89,6 +89,7 @@ def score(
         with sharing_programs():
             scores = {name: scorer.score(examples) for name, scorer in loaded.items()}
         return with_columns(groundings, _collect_score_values(scores))
+    check_is_no_table(groundings)
     if columns is not None:
         raise ValueError("columns: name those of a table; leave out responses.")
     if labels is not None and len(labels) != len(responses):
@@ -119,6 +120,14 @@ def score(
     table |= _collect_score_values(scores)
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return as_frame(rows, list(table), index)
+
+
+def check_is_no_table(groundings: Any) -> None:
+    """Raises ValueError if groundings that come with responses are a table."""
+    if isinstance(groundings, Mapping) or hasattr(groundings, "columns"):
+        raise ValueError(
+            "responses: a table has them in a column; leave them out, or give one column of it."
+        )
 
 
 def _collect_score_values(scores: Mapping[str, Sequence[Score]]) -> dict[str, list[float]]:

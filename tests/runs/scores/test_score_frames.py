@@ -195,6 +195,10 @@ def test_missing_texts_have_no_scores(caplog):
             r"^frame\[0\]: none of .* name it with columns=\{\"response\": \"NAME\"\}\. Known",
         ),
         ({"groundings": ["a"]}, r"^frame\[0\]: expected a row with columns, got \"a\""),
+        (
+            {"groundings": pandas.DataFrame({"passages": ["a"]}), "responses": ["a"]},
+            r"^responses: a table has them in a column; leave them out, or give one column",
+        ),
         ({"labels": [1]}, r"^labels: a table has them in a column; leave them out\.$"),
         ({"histories": [[]]}, r"^histories: a table has them in a column; leave them out\.$"),
         (
