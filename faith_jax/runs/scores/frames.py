@@ -7,6 +7,7 @@ Frames of pandas, Polars and Arrow, lists of mappings and mappings of columns ar
 import dataclasses
 import functools
 import html
+import os
 import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -151,6 +152,12 @@ def _make_options(kind: type[_Options], *arguments: Any, **options: Any) -> _Opt
     for name in options:
         if name not in names:
             raise ConfigError(f"there is no option {name!r}.{did_you_mean(name, names)}")
+    for field in dataclasses.fields(kind):
+        value = options.get(field.name)
+        if isinstance(value, str) and isinstance(field.default, tuple):
+            options[field.name] = (value,)  # a single one of a repeatable option
+        elif isinstance(field.default, str) and not isinstance(value, str | os.PathLike | None):
+            raise ConfigError(f"{field.name}: expected a text, got a {type(value).__name__}.")
     try:
         return kind(*arguments, **options)
     except TypeError as error:

@@ -100,6 +100,16 @@ def test_figures_of_a_corpus_column_are_those_of_each_corpus(systems):
     assert set(compared.corpus) == {"sea"}
 
 
+def test_one_value_of_a_repeatable_option_needs_no_list(systems):
+    options = {"names": ("ferry", "bus"), "scorers": ["token_f1"]}
+    one, several = (
+        faith_jax.compare(*systems, below=below, **options)
+        for below in ("token_f1:0.3", ["token_f1:0.3"])
+    )
+    assert one.column.unique().tolist() == ["token_f1", "token_f1 < 0.3, %"]
+    pandas.testing.assert_frame_equal(one, several)
+
+
 def test_a_page_is_written(systems, tmp_path):
     right, wrong = systems
     page = faith_jax.write_report({"ferry": right, "bus": wrong}, str(tmp_path / "page.html"))
@@ -122,6 +132,10 @@ def test_a_page_is_written(systems, tmp_path):
         (lambda a, b: faith_jax.compare(a, b, names=["a", "b/c"]), ConfigError, "without slashes"),
         (lambda a, b: faith_jax.compare(a, b, baselin="a"), ConfigError, "Did you mean 'baseline'"),
         (lambda a, b: faith_jax.evaluate(a, undefined="0"), ConfigError, "value of a wrong type"),
+        (
+            lambda a, b: faith_jax.evaluate(a, protocol="begin", development=b),
+            ConfigError, "development: expected a text, got a DataFrame.",
+        ),
         (
             lambda a, b: faith_jax.write_report(a, "p.html", titel="x"),
             ConfigError, "no option 'titel'. Did you mean 'title'",
