@@ -20,6 +20,8 @@ from faith_jax.core.types import as_tuple
 
 # A negative end token never occurs, so the response never ends.
 _End = Annotated[int, msgspec.Meta(ge=-1, description="a token id")]
+# The shortest cache that a loop starts with must hold a step: the last token and its draft.
+DraftLength = Annotated[int, msgspec.Meta(ge=1, le=63, description="a whole number from 1 to 63")]
 _Ends = Annotated[tuple[_End, ...], msgspec.Meta(min_length=1, description="several")]
 
 
@@ -66,7 +68,7 @@ class DecodingConfig(Settings):
       pmi: settings of PMI-Decode; None = use the model's probabilities.
       speculation: "ngram" = draft the next tokens by looking up the last tokens in the input; see
         `decoding.speculation`. None = one token per step. Responses are the same.
-      draft_length: number of tokens in a draft.
+      draft_length: number of tokens in a draft, at most 63.
     """
 
     max_length: Positive = 64
@@ -85,7 +87,7 @@ class DecodingConfig(Settings):
     num_return: Positive = 1
     pmi: PMIConfig | None = None
     speculation: Literal["ngram"] | None = None
-    draft_length: Positive = 5
+    draft_length: DraftLength = 5
 
     def __post_init__(self):
         super().__post_init__()
@@ -103,6 +105,9 @@ class DecodingConfig(Settings):
         elif self.temperature == 0:
             alone = "1 in greedy search, which finds one response; set temperature or num_beams"
             self.require("num_return", self.num_return == 1, alone)
+            greedy = "with temperature = 0: greedy search draws no samples; set temperature"
+            self.require("top_k", self.top_k == 0, f"0 {greedy}")
+            self.require("top_p", self.top_p == 1, f"1.0 {greedy}")
 
     @property
     def copies(self) -> int:

@@ -22,7 +22,7 @@ from faith_jax.core.settings import (
 )
 from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS
 from faith_jax.datasets.task_data import TASKS
-from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.config import DecodingConfig, DraftLength, PMIConfig
 from faith_jax.gin_files.run_settings import Setting, read_settings
 from faith_jax.gin_files.values import Reference
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
@@ -95,7 +95,7 @@ def decoding(
     num_return: Positive | None = None,
     pmi: Any = None,
     speculation: Literal["ngram"] | None = None,
-    draft_length: Positive = 5,
+    draft_length: DraftLength = 5,
 ) -> DecodingConfig:
     """Returns the decoding of a checkpoint's run, or the one that the arguments describe.
 

@@ -29,6 +29,7 @@ NAN = float("nan")
         ("num_return", 0),
         ("pmi", 0.25),
         ("speculation", "small"),
+        ("draft_length", 64),
     ],
 )
 def test_settings_out_of_range_are_errors_that_name_them(field, value):
@@ -48,6 +49,8 @@ def test_settings_out_of_range_are_errors_that_name_them(field, value):
         ("top_p", {"num_beams": 2, "top_p": 0.9}),
         ("num_return", {"num_beams": 2, "num_return": 3}),
         ("num_return", {"num_return": 2}),
+        ("top_k", {"top_k": 3}),
+        ("top_p", {"top_p": 0.9}),
     ],
 )
 def test_settings_that_contradict_each_other_are_errors(field, options):
