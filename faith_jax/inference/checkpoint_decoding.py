@@ -165,8 +165,8 @@ def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -
     for field, (name, value) in published.settings.items():
         ours = getattr(decoding, field)
         ours = model_ids.get(field) if ours is None else ours
-        # One id and a list of one id mean the same.
-        if as_tuple(ours) != as_tuple(value):
+        # One id and a list of one id mean the same, and so do end tokens in another order.
+        if set(as_tuple(ours)) != set(as_tuple(value)):
             differing.append(name)
     ignored = [*differing, *(name for name in published.ignored if name not in differing)]
     if ignored:

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.gin_files import config as gin_config
 from faith_jax.inference.checkpoint_decoding import from_checkpoint, log_ignored
@@ -147,7 +147,7 @@ def test_what_there_is_not_is_said(says, caplog):
     ],
 )
 def test_wrong_fields_are_errors_that_name_the_file(says, fields, message):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(FaithJaxError) as caught:
         from_checkpoint(says(fields))
     assert "generation_config.json: " in str(caught.value)
     assert message in str(caught.value)

@@ -90,6 +90,8 @@ class ConfigFields:
 
     def pad(self, default: int | None) -> int:
         """Returns the padding token; -1 if the model has none."""
+        if self.fields.get("pad_token_id") == -1:  # as in the first conversions of Llama
+            return -1
         return (*self.tokens("pad_token_id", default), -1)[0]
 
     def padding(self, default: int) -> int:

@@ -49,6 +49,7 @@ from faith_jax.models.config import TransformerConfig
 logger = logging.getLogger("faith_jax")
 
 CONFIG = "config.json"
+_GENERATION_CONFIG = "generation_config.json"
 _EMBEDDING = "token_embedder/embedding"
 # Files that identify a Hugging Face folder, though they are not read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5")
@@ -91,7 +92,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         logger.info("%s: of this model of texts and images the language model is read.", folder)
         fields = language_model_fields(ConfigFields(fields, folder / CONFIG))
     family = family_of_fields(ConfigFields(fields, folder / CONFIG))
-    config = family.read_config(fields, folder / CONFIG)
+    config = _with_further_ends(family.read_config(fields, folder / CONFIG), folder)
     stored = _rename(weights_of(folder), _published_name)
     if sees_images:
         stored = _rename(stored, language_model_name)
@@ -139,6 +140,18 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         "huggingface": {"config_json": json.dumps(fields)},
     }
     return Checkpoint(config, unflatten(params), metadata, family.key)
+
+
+def _with_further_ends(config: TransformerConfig, folder: pathlib.Path) -> TransformerConfig:
+    """Adds the end tokens of generation_config.json, such as the one that ends a chat's turns."""
+    path = folder / _GENERATION_CONFIG
+    if not (config.writes_text and path.is_file()):
+        return config
+    fields = ConfigFields(read_json(path, CheckpointError), path)
+    ends = tuple(dict.fromkeys((*config.eos_ids, *fields.tokens("eos_token_id", None))))
+    if any(end >= config.vocab_size for end in ends):
+        raise fields.error("eos_token_id", f"tokens below the vocabulary size {config.vocab_size}")
+    return config.replace(eos_ids=ends)
 
 
 def weights_of(folder: pathlib.Path) -> _Stored:

@@ -168,6 +168,12 @@ def test_a_head_beside_a_bart_that_is_none_of_it_is_dropped(tmp_path):
     assert isinstance(faith_jax.load_model(str(folder)), faith_jax.EncoderDecoderModel)
 
 
+def test_a_padding_token_of_minus_one_is_none(tmp_path):
+    """The first conversions of Llama say so."""
+    folder = changed(tmp_path, "llama_rope_linear", {"pad_token_id": -1})
+    assert faith_jax.load_model(str(folder)).pad_id == -1
+
+
 WRONG = [
     ("bart_plain", "d_model", "16"),
     ("bart_plain", "scale_embedding", "yes"),

@@ -285,6 +285,25 @@ def test_special_tokens(tmp_path, fields, start, ends, pad):
     assert [written[name] for name in names] == [start, [*ends] if len(ends) > 1 else ends[0], pad]
 
 
+def test_the_end_tokens_of_generation_config_count_too(tmp_path):
+    """As in chat models, whose turns end with a token that only this file names."""
+    folder = write_folder(tmp_path / "hf", random_tensors(), CONFIG)
+    path = folder / "generation_config.json"
+    path.write_text('{"eos_token_id": [5, 1]}')
+    assert read_huggingface(folder).config.eos_ids == (1, 5)
+    assert json.loads((round_trip(folder, tmp_path) / "config.json").read_text())[
+        "eos_token_id"
+    ] == [1, 5]
+    size = CONFIG["vocab_size"]
+    path.write_text(json.dumps({"eos_token_id": size}))
+    with pytest.raises(CheckpointError) as caught:
+        read_huggingface(folder)
+    assert str(caught.value) == (
+        f"{path}: field 'eos_token_id': expected tokens below the vocabulary size {size}, "
+        f"got {size}."
+    )
+
+
 def test_mt5(tmp_path):
     config = {k: v for k, v in CONFIG.items() if k != "feed_forward_proj"} | {"model_type": "mt5"}
     folder = write_folder(tmp_path / "hf", random_tensors(), config)
