@@ -91,6 +91,7 @@ class HuggingFaceVocabulary(Tokenizer):
                 f"Vocabulary {file}: expected {expected}; the library refuses it "
                 f"({' '.join(str(error).split())[:200]}). Give the published files."
             ) from None
+        tokenizer.encode_special_tokens = config.option("split_special_tokens", default=False)
         tokens = config.special_tokens(tokenizer_class)
         ids = {name: tokenizer.token_to_id(token["content"]) for name, token in tokens.items()}
         special = {name: index for name, index in ids.items() if index is not None}

@@ -313,6 +313,17 @@ def test_options_of_the_configuration_count(family, options, parts, folder, tmp_
     assert f"tokenizer_config.json says {option} = {json.dumps(value)}, which counts" in caplog.text
 
 
+def test_special_tokens_in_a_text_may_be_plain_text(folder, tmp_path):
+    shutil.copytree(folder("gpt2"), tmp_path / "gpt2")
+    (end,) = vocabularies.load_vocabulary(tmp_path / "gpt2").encode("<|endoftext|>")
+    write_json(tmp_path / "gpt2" / "tokenizer_config.json", {"split_special_tokens": True})
+    split = vocabularies.load_vocabulary(tmp_path / "gpt2")
+    ids = split.encode("<|endoftext|>")
+    assert end == split.eos_id
+    assert end not in ids
+    assert split.decode(ids) == "<|endoftext|>"
+
+
 @pytest.mark.parametrize("family", ["llama_model", "gemma_model"])
 def test_sentencepiece_bpe_gives_sentencepiece_ids(family, folder):
     import sentencepiece
