@@ -214,7 +214,11 @@ class GenerativeModel(BaseModel):
         """
         # Imported here, since `opening` imports this module.
         from faith_jax.datasets.input_rows import input_row
-        from faith_jax.inference.opening import input_limit, open_tokenizer
+        from faith_jax.inference.opening import (
+            input_limit,
+            open_tokenizer,
+            warn_of_chat_template,
+        )
         from faith_jax.inference.texts.row_tokens import RowTokens
 
         if knowledge is not None and reads_two_sides(self.path or ""):
@@ -228,12 +232,15 @@ class GenerativeModel(BaseModel):
         batch = _rows_of(fields)
         where = ["respond"] if batch is None else [f"respond: row {n}" for n in range(len(batch))]
         rows = [
-            input_row({name: _as_list(value) for name, value in row.items()}, place, place)
-            for row, place in zip([fields] if batch is None else batch, where, strict=True)
+            input_row({name: _as_list(value) for name, value in row.items()}, place, str(number))
+            for number, (row, place) in enumerate(
+                zip([fields] if batch is None else batch, where, strict=True)
+            )
         ]
         # Tokenize the inputs, cut to the limit, and check positions before decoding anything.
         tokenizer = open_tokenizer(self.path, vocabulary, self.config)
-        limit = input_limit(self.config, max_input_length, DEFAULT_INPUT_LENGTH)
+        warn_of_chat_template(self.path or "")
+        limit = input_limit(self.config, max_input_length, DEFAULT_INPUT_LENGTH, "max_input_length")
         read = RowTokens.of(
             self.config, tokenizer, limit, "max_input_length", cut_policy, decoding.pmi is not None
         )

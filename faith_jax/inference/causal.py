@@ -1,6 +1,7 @@
 """Decoder-only models and their parameters: GPT-2, DialoGPT, BLOOM, Gemma, Llama, Mistral, Qwen."""
 
 import functools
+import logging
 from typing import Any
 
 import jax
@@ -15,6 +16,8 @@ from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.base import GenerativeModel, check_batch, hidden_states, next_logits
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.transformer import Transformer, output_layer
+
+logger = logging.getLogger("faith_jax")
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -147,6 +150,15 @@ class CausalModel(GenerativeModel):
             raise InputError(
                 f"{name}: row {row} has a token behind the padding at position {position}; fill "
                 "rows up on the right."
+            )
+        padded = (tokens[:, 0] == self.pad_id) & (tokens[:, -1] != self.pad_id)
+        if padded.any():
+            logger.warning(
+                "%s: row %d begins with the padding token %d, which is read as text; pad rows on "
+                "the right.",
+                name,
+                np.argmax(padded),
+                self.pad_id,
             )
         return tokens
 

@@ -3,6 +3,7 @@
 import collections
 import functools
 import inspect
+import logging
 import os
 import typing
 from collections.abc import Callable, Mapping
@@ -13,11 +14,13 @@ import numpy as np
 
 from faith_jax.checkpoints.checkpoint import unstack_layers
 from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.hugging_face.folder import is_huggingface
 from faith_jax.checkpoints.identity import checkpoint_stamp
 from faith_jax.checkpoints.native import ERROR_LABELS, is_native, read_model_json, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
+from faith_jax.core.progress import log_once
 from faith_jax.core.settings import NotNegative, Positive, check_value
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
@@ -25,6 +28,7 @@ from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Mesh, make_mesh
 from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.special_tokens import read_json_if_any
 
 Model = EncoderDecoderModel | CausalModel | EncoderModel
 Open = TypeVar("Open", bound=Callable[..., Any])
@@ -188,6 +192,20 @@ def open_tokenizer(
     return tokenizer
 
 
+def warn_of_chat_template(model: str) -> None:
+    """Warns once if a Hugging Face folder has a chat template, which nothing here applies."""
+    folder = checkpoint_path(model)
+    if not is_huggingface(folder):
+        return
+    in_config = read_json_if_any(folder / "tokenizer_config.json").get("chat_template")
+    if in_config or (folder / "chat_template.jinja").is_file():
+        log_once(
+            f"{model}: its chat template is not applied; for a model of chats, give 'inputs' with "
+            "the special tokens of the turns, but without a begin token that the tokenizer adds.",
+            logging.WARNING,
+        )
+
+
 def trained_error_labels(model: str) -> dict[str, str]:
     """Returns the label texts that a run taught an error classifier.
 
@@ -310,7 +328,10 @@ def check_ids(ids: list[int], vocab_size: int, where: str = "") -> list[int]:
 
 
 def input_limit(
-    config: TransformerConfig, max_length: int | None, default: int = LONGEST_INPUT
+    config: TransformerConfig,
+    max_length: int | None,
+    default: int = LONGEST_INPUT,
+    option: str = "max_length",
 ) -> int:
     """Returns the maximum number of tokens that a model reads.
 
@@ -318,6 +339,7 @@ def input_limit(
       config: the model's config.
       max_length: the user's option; None = `default`, or fewer if the model has fewer positions.
       default: number of tokens.
+      option: the option's name, for errors.
 
     Raises:
       ConfigError: if `max_length` exceeds the model's positions, or is less than 8.
@@ -333,6 +355,6 @@ def input_limit(
     table = 1 << 30 if config.positions == "disentangled" else table
     if not 8 <= max_length <= table:
         raise ConfigError(
-            f"max_length: expected 8 to {table} tokens, the model's positions, got {max_length!r}."
+            f"{option}: expected 8 to {table} tokens, the model's positions, got {max_length!r}."
         )
     return max_length

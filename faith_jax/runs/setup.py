@@ -29,6 +29,7 @@ from faith_jax.datasets.task_data import TASKS
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.checkpoint_decoding import log_ignored
+from faith_jax.inference.opening import warn_of_chat_template
 from faith_jax.inference.texts.row_tokens import RowTokens
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
@@ -247,6 +248,7 @@ def prepare_decoding(
     """
     module, params, partitioner = loaded
     log_ignored(path, decoding, module.config)
+    warn_of_chat_template(path)
     longest, setting, _ = inputs
     read = RowTokens.of(module.config, tokenizer, *inputs, decoding.pmi is not None)
     read.layout.check_positions(longest, decoding.max_length, (setting, length_setting))

@@ -43,6 +43,17 @@ def test_padding_and_buckets_change_nothing(prompted):
     np.testing.assert_allclose(prompted.logits(TOKENS), wide[:, :13], atol=1e-5)
 
 
+def test_padding_on_the_left_is_a_warning(prompted, caplog):
+    prompted.logits(np.pad(TOKENS, ((0, 0), (0, 2))))
+    prompted.logits([[4, 0, 5], [0, 0, 0]])  # inside a row, and a row of padding alone
+    assert not caplog.messages
+    prompted.logits([[4, 5, 6], [0, 5, 6]])
+    assert caplog.messages == [
+        "input_tokens: row 1 begins with the padding token 0, which is read as text; pad rows on "
+        "the right."
+    ]
+
+
 def test_the_likelihood_of_what_was_generated_is_that_of_the_generation(prompted):
     result = prompted.decode(TOKENS, max_length=5, temperature=1.0, seed=3, eos_id=-1)
     whole = np.pad(TOKENS, ((0, 0), (0, 5)))

@@ -1,5 +1,8 @@
 """From texts to a response as text; `tests/runs/test_families.py` compares it with `infer`."""
 
+import json
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -104,7 +107,7 @@ def test_a_long_input_is_cut_as_the_policy_says(model):
     knowledge = "Tea is a leaf that grows on hills. " * 20
     response = model.respond("What is tea?", knowledge=knowledge, max_length=5, max_input_length=48)
     assert isinstance(response, str)
-    with pytest.raises(InputError, match=r"Row respond: max_input_length = 48: "):
+    with pytest.raises(InputError, match=r"Row 0: max_input_length = 48: "):
         model.respond(
             "What is tea?", knowledge=knowledge, max_length=5, max_input_length=48,
             cut_policy="error",
@@ -131,6 +134,11 @@ def test_a_long_input_is_cut_as_the_policy_says(model):
         ({"inputs": ["a"], "batch_size": 0, "max_length": 5}, ConfigError, "batch_size"),
         ({"inputs": "a", "num_beam": 2}, ConfigError, "no option 'num_beam'. Did you mean 'num_b"),
         ({"inputs": "a", "cut_policy": "x"}, ConfigError, "cut_policy = 'x': expected"),
+        (
+            {"inputs": "a", "max_input_length": 4, "max_length": 5},
+            ConfigError,
+            r"^max_input_length: expected 8 to 128 tokens, the model's positions, got 4\.$",
+        ),
         ({"inputs": "a", "max_length": 500}, ConfigError, "max_length: .* the model has 128"),
     ],
 )
@@ -138,6 +146,24 @@ def test_a_long_input_is_cut_as_the_policy_says(model):
 def test_what_is_wrong_is_named(model, given, error, message):
     with pytest.raises(error, match=message):
         model.respond(**given)
+
+
+@pytest.mark.parametrize("place", ["tokenizer_config.json", "chat_template.jinja"])
+def test_a_chat_template_that_is_not_applied_is_a_warning(place, tmp_path, caplog):
+    folder = pathlib.Path(tiny_models.write_model(tmp_path / "gpt2", "gpt2", max_positions=128))
+    model = load_model(str(folder))
+    model.respond(inputs="a", **SHORT)
+    assert "chat template" not in caplog.text
+    path = folder / place
+    text = path.read_text() if path.exists() else "{}"
+    path.write_text(json.dumps(json.loads(text) | {"chat_template": "{{ messages }}"}))
+    model.respond(inputs="a", **SHORT)
+    model.respond(inputs="b", **SHORT)
+    warnings = [message for message in caplog.messages if "chat template" in message]
+    assert warnings == [
+        f"{folder}: its chat template is not applied; for a model of chats, give 'inputs' with the "
+        "special tokens of the turns, but without a begin token that the tokenizer adds."
+    ]
 
 
 def test_models_without_a_tokenizer_or_decoder_say_so(tmp_path):
