@@ -19,6 +19,7 @@ from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.generation import Branch, generate, row_keys
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length
+from faith_jax.inference.checkpoint_decoding import advice_for
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Mesh, make_partitioner
 from faith_jax.models.quantization import quantize_params
@@ -314,6 +315,8 @@ class GenerativeModel(BaseModel):
                 continue
             if name in [field.name for field in dataclasses.fields(PMIConfig)]:
                 advice = f" It is one of PMI-Decode: decode_pmi(…, pmi=PMIConfig({name}=…))."
+            elif counterpart := advice_for(name):
+                advice = f" {counterpart}"
             elif name.startswith("input_lengths"):
                 advice = " An encoder-decoder's inputs end where their padding begins."
             else:

@@ -70,6 +70,18 @@ _NEUTRAL = {
 }  # fmt: skip
 
 
+def advice_for(name: str) -> str:
+    """Returns what to give in place of an option of Hugging Face's; "" = it has no such option."""
+    ours = _OUR_NAMES | {"max_new_tokens": "max_length"}
+    if name == "do_sample":
+        return "A temperature above 0 samples."
+    if name in ours:
+        return f"Here it is {ours[name]!r}."
+    if name in _NEUTRAL:
+        return "Hugging Face's option of this name has no counterpart here."
+    return ""
+
+
 class _PublishedSettings(NamedTuple):
     """The decoding settings of a checkpoint.
 

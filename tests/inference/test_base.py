@@ -36,6 +36,19 @@ def model(request):
             r"^decoding: there is no option 'alpha'\. It is one of PMI-Decode: decode_pmi\(…, "
             r"pmi=PMIConfig\(alpha=…\)\)\.$",
         ),
+        (
+            {"num_return_sequences": 2},
+            r"^decoding: there is no option 'num_return_sequences'\. Here it is 'num_return'\.$",
+        ),
+        (
+            {"do_sample": True},
+            r"^decoding: there is no option 'do_sample'\. A temperature above 0 samples\.$",
+        ),
+        (
+            {"repetition_penalty": 1.2},
+            r"^decoding: there is no option 'repetition_penalty'\. Hugging Face's option of this "
+            r"name has no counterpart here\.$",
+        ),
         ({"pmi": {"alpha": 1}}, r"pmi: expected a PMIConfig or None, got {'alpha': 1}"),
         ({"seed": "x"}, r"^decoding: seed: expected a whole number from 0 to 2\*\*32 - 1, got 'x'"),
         ({"seed": 2**32}, rf"seed: expected .*, got {2**32}"),
