@@ -143,15 +143,18 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
 
 
 def _with_further_ends(config: TransformerConfig, folder: pathlib.Path) -> TransformerConfig:
-    """Adds the end tokens of generation_config.json, such as the one that ends a chat's turns."""
+    """Adds the end tokens of generation_config.json, such as the one that ends a chat's turns.
+
+    The padding token is left out, since inputs may end with an end token, but not with padding.
+    """
     path = folder / _GENERATION_CONFIG
     if not (config.writes_text and path.is_file()):
         return config
     fields = ConfigFields(read_json(path, CheckpointError), path)
-    ends = tuple(dict.fromkeys((*config.eos_ids, *fields.tokens("eos_token_id", None))))
-    if any(end >= config.vocab_size for end in ends):
+    further = [end for end in fields.tokens("eos_token_id", None) if end != config.pad_id]
+    if any(end >= config.vocab_size for end in further):
         raise fields.error("eos_token_id", f"tokens below the vocabulary size {config.vocab_size}")
-    return config.replace(eos_ids=ends)
+    return config.replace(eos_ids=tuple(dict.fromkeys((*config.eos_ids, *further))))
 
 
 def weights_of(folder: pathlib.Path) -> _Stored:

@@ -289,7 +289,8 @@ def test_the_end_tokens_of_generation_config_count_too(tmp_path):
     """As in chat models, whose turns end with a token that only this file names."""
     folder = write_folder(tmp_path / "hf", random_tensors(), CONFIG)
     path = folder / "generation_config.json"
-    path.write_text('{"eos_token_id": [5, 1]}')
+    # An end token that also pads rows stays padding alone.
+    path.write_text('{"eos_token_id": [5, 1, 0]}')
     assert read_huggingface(folder).config.eos_ids == (1, 5)
     assert json.loads((round_trip(folder, tmp_path) / "config.json").read_text())[
         "eos_token_id"
