@@ -236,8 +236,6 @@ class TransformerConfig(Settings):
         super().__post_init__()
         token_range = f"a token of the vocabulary of {self.vocab_size}"
         self.require("pad_id", self.pad_id < self.vocab_size, f"{token_range}, or -1")
-        ends_fit = self.is_encoder_only or all(end < self.vocab_size for end in self.eos_ids)
-        self.require("eos_ids", ends_fit, f"tokens of the vocabulary of {self.vocab_size}")
         self.require("decoder_start_id", self.decoder_start_id < self.vocab_size, token_range)
         buckets = self.relative_attention_num_buckets
         # T5 halves its buckets twice: by direction, and into exact and logarithmic ones.

@@ -41,7 +41,6 @@ def test_names_of_the_input_kernels_are_t5s():
         ("relative_attention_max_distance", 16, "expected more than half of the 32 buckets"),
         ("pad_id", 100, "expected a token of the vocabulary of 100, or -1, got 100"),
         ("pad_id", -2, "expected a token id, or -1, got -2"),
-        ("eos_ids", (1, 100), r"expected tokens of the vocabulary of 100, got \(1, 100\)"),
         ("decoder_start_id", 100, "expected a token of the vocabulary of 100, got 100"),
     ],
 )

@@ -88,6 +88,11 @@ class ConfigFields:
             raise self.error(name, "a token id or a list of them")
         return tuple(ids)
 
+    def check_ends(self, ends: Sequence[int], vocab_size: int) -> None:
+        """Checks that a model can write its end tokens."""
+        if any(end >= vocab_size for end in ends):
+            raise self.error("eos_token_id", f"tokens below the vocabulary size {vocab_size}")
+
     def pad(self, default: int | None) -> int:
         """Returns the padding token; -1 if the model has none."""
         if self.fields.get("pad_token_id") == -1:  # as in the first conversions of Llama
@@ -341,9 +346,12 @@ class Family:
                 "eos_ids": reader.tokens("eos_token_id", self.end),
             }
         try:
-            return TransformerConfig(**base_settings | self.read(reader, base_settings))
+            config = TransformerConfig(**base_settings | self.read(reader, base_settings))
         except ConfigError as error:
             raise CheckpointError(f"{path}: no {self.name} that is supported: {error}") from None
+        if config.writes_text:
+            reader.check_ends(config.eos_ids, config.vocab_size)
+        return config
 
     def write_config(self, config: TransformerConfig, dtype: str) -> dict[str, Any]:
         """Returns the fields of a config.json; `dtype` is the tensors' dtype."""

@@ -152,8 +152,7 @@ def _with_further_ends(config: TransformerConfig, folder: pathlib.Path) -> Trans
         return config
     fields = ConfigFields(read_json(path, CheckpointError), path)
     further = [end for end in fields.tokens("eos_token_id", None) if end != config.pad_id]
-    if any(end >= config.vocab_size for end in further):
-        raise fields.error("eos_token_id", f"tokens below the vocabulary size {config.vocab_size}")
+    fields.check_ends(further, config.vocab_size)
     return config.replace(eos_ids=tuple(dict.fromkeys((*config.eos_ids, *further))))
 
 

@@ -297,6 +297,15 @@ def test_the_end_tokens_of_generation_config_count_too(tmp_path):
     ] == [1, 5]
     size = CONFIG["vocab_size"]
     path.write_text(json.dumps({"eos_token_id": size}))
+    _check_end_is_refused(folder, path, size)
+    path = (
+        write_folder(tmp_path / "own", random_tensors(), CONFIG | {"eos_token_id": size})
+        / "config.json"
+    )
+    _check_end_is_refused(path.parent, path, size)
+
+
+def _check_end_is_refused(folder, path, size):
     with pytest.raises(CheckpointError) as caught:
         read_huggingface(folder)
     assert str(caught.value) == (
