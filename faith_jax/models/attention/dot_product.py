@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Bool, Float
 
@@ -23,6 +24,9 @@ from faith_jax.models.positions import BlockBias
 
 # Low enough that its exp() is 0 beside any real logit, high enough for sums in bfloat16.
 MASKED_LOGIT = -1e10
+# XLA for CPUs multiplies the same keys by two to four queries in up to four times the time that it
+# needs for one query after the other.
+_FEW_QUERIES = 4
 
 
 def _pairwise_products(
@@ -33,13 +37,28 @@ def _pairwise_products(
     """Returns query-key products; consecutive rows and groups of heads may share keys."""
     rows, heads, length, width = query.shape
     batch, kv_heads = key.shape[:2]
-    if (rows, heads) == (batch, kv_heads):
-        return jnp.einsum("bhqd,bhkd->bhqk", query, key, preferred_element_type=dtype)
-    # Queries are reshaped so that shared keys are broadcast, not repeated in memory: [batch,
-    # copies, kv_heads, group, queries, width].
-    query = query.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
-    products = jnp.einsum("bchgqd,bhkd->bchgqk", query, key, preferred_element_type=dtype)
-    return products.reshape(rows, heads, length, -1)
+    copies, group = rows // batch, heads // kv_heads
+
+    def at_once(query: Array, key: Array) -> Array:
+        if copies == group == 1:
+            return jnp.einsum("bhqd,bhkd->bhqk", query, key, preferred_element_type=dtype)
+        # Queries are reshaped so that shared keys are broadcast, not repeated in memory.
+        query = query.reshape(batch, copies, kv_heads, group, length, width)
+        products = jnp.einsum("bchgqd,bhkd->bchgqk", query, key, preferred_element_type=dtype)
+        return products.reshape(rows, heads, length, -1)
+
+    def one_by_one(query: Array, key: Array) -> Array:
+        query = query.reshape(batch, copies, kv_heads, group, length, width)
+        products = [
+            jnp.einsum("bhd,bhkd->bhk", query[:, c, :, g, q], key, preferred_element_type=dtype)
+            for c, g, q in np.ndindex(copies, group, length)
+        ]
+        stacked = jnp.stack(products).reshape(copies, group, length, batch, kv_heads, -1)
+        return stacked.transpose(3, 0, 4, 1, 2, 5).reshape(rows, heads, length, -1)
+
+    if not 1 < copies * group * length <= _FEW_QUERIES:
+        return at_once(query, key)
+    return jax.lax.platform_dependent(query, key, cpu=one_by_one, default=at_once)
 
 
 def _weighted_sum(

@@ -99,6 +99,22 @@ def random_heads(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
+@pytest.mark.parametrize(
+    ("copies", "group", "length"), [(1, 1, 2), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 2, 2)]
+)
+def test_few_queries_of_the_same_keys_equal_single_ones(copies, group, length):
+    rng = np.random.default_rng(copies + 2 * group + 4 * length)
+    key, value = (jnp.asarray(rng.normal(size=(3, 2, 5, 4)), jnp.float32) for _ in range(2))
+    query = rng.normal(size=(3 * copies, 2 * group, length, 4)).astype(np.float32)
+    together = attended(query, key, value, **PLAIN)
+    for row, head, place in np.ndindex(query.shape[:3]):
+        keys, values = (np.asarray(x[row // copies, head // group]) for x in (key, value))
+        alone = run(query[row, head, place : place + 1], keys, values)
+        np.testing.assert_allclose(together[row, head, place], alone[0], rtol=1e-5, atol=1e-6)
+    text = attended.lower(query, key, value, **PLAIN).compile().as_text()
+    assert "conditional" not in text  # the form is chosen while the program is compiled
+
+
 @pytest.mark.parametrize(("heads", "kv_heads", "copies"), [(4, 1, 3), (4, 2, 1)])
 def test_shared_heads_and_rows_equal_repeated_ones(heads, kv_heads, copies):
     batch, queries, keys, width = 2, 3, 5, 4
